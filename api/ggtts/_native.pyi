@@ -1,0 +1,348 @@
+"""
+The native engine of ggtts: GGML devices, weights, graphs and samplers.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, overload
+
+import numpy
+from numpy.typing import NDArray
+
+
+class FileError(RuntimeError):
+    pass
+
+class DeviceError(RuntimeError):
+    pass
+
+class DeviceInfo:
+    """A device GGML can compute on."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def memory_total(self) -> int: ...
+
+    @property
+    def memory_free(self) -> int: ...
+
+def load_backends(directory: str) -> None:
+    """Load the backends of a libggml built to find them at run time."""
+
+def devices() -> list[DeviceInfo]:
+    """Every device of this build of GGML."""
+
+def version() -> str:
+    """The version of GGML."""
+
+def set_log(receiver: object | None) -> None:
+    """Send GGML's log lines to receiver(level, line); None silences them."""
+
+class Backend:
+    """A device ready to compute."""
+
+    def __init__(self, device: str, threads: int, poll: int = 50) -> None: ...
+
+    @property
+    def info(self) -> DeviceInfo: ...
+
+    @property
+    def is_cpu(self) -> bool: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def features(self) -> list[str]: ...
+
+class GgufFile:
+    """A GGUF file mapped into memory."""
+
+    def __init__(self, path: str) -> None: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def metadata(self) -> dict: ...
+
+    @property
+    def names(self) -> list[str]: ...
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def shape(self, name: str) -> tuple:
+        """Array order, without leading ones."""
+
+    def dtype(self, name: str) -> str: ...
+
+    def nbytes(self, name: str) -> int: ...
+
+    def array(self, name: str) -> NDArray:
+        """A float32 copy."""
+
+    def rows(self, name: str, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> NDArray:
+        """Rows of a matrix as float32 [ids, width]."""
+
+class Weights:
+    """The weights of one file on one device."""
+
+    def __init__(self, backend: Backend, file: GgufFile) -> None: ...
+
+    def matrix(self, name: str) -> Tensor: ...
+
+    def tensor(self, name: str, dtype: str | None = None) -> Tensor: ...
+
+    def constant(self, name: str, values: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], dtype: str, matrix: bool) -> Tensor: ...
+
+    def place(self) -> None: ...
+
+    @property
+    def allocated_bytes(self) -> int: ...
+
+    @property
+    def mapped_bytes(self) -> int: ...
+
+class Tensor:
+    """A node of a graph, or a weight or piece of state that one reads."""
+
+    @property
+    def shape(self) -> tuple: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def on_cpu(self) -> bool:
+        """
+        Whether the graph of this tensor runs on the CPU, where the fused operations are.
+        """
+
+    @property
+    def is_contiguous(self) -> bool: ...
+
+    def __repr__(self) -> str: ...
+
+    @overload
+    def __add__(self, arg: Tensor, /) -> Tensor: ...
+
+    @overload
+    def __add__(self, arg: float, /) -> Tensor: ...
+
+    @overload
+    def __sub__(self, arg: Tensor, /) -> Tensor: ...
+
+    @overload
+    def __sub__(self, arg: float, /) -> Tensor: ...
+
+    @overload
+    def __mul__(self, arg: Tensor, /) -> Tensor: ...
+
+    @overload
+    def __mul__(self, arg: float, /) -> Tensor: ...
+
+    @overload
+    def __truediv__(self, arg: Tensor, /) -> Tensor: ...
+
+    @overload
+    def __truediv__(self, arg: float, /) -> Tensor: ...
+
+    def __radd__(self, arg: float, /) -> Tensor: ...
+
+    def __rsub__(self, arg: float, /) -> Tensor: ...
+
+    def __rmul__(self, arg: float, /) -> Tensor: ...
+
+    def __neg__(self) -> Tensor: ...
+
+    def __matmul__(self, arg: Tensor, /) -> Tensor: ...
+
+    def silu(self) -> Tensor:
+        """x * sigmoid(x)"""
+
+    def gelu(self) -> Tensor:
+        """The exact GELU, with the error function."""
+
+    def relu(self) -> Tensor:
+        """max(x, 0)"""
+
+    def elu(self) -> Tensor:
+        """x above 0, exp(x) - 1 below"""
+
+    def sigmoid(self) -> Tensor:
+        """1 / (1 + exp(-x))"""
+
+    def tanh(self) -> Tensor:
+        """The hyperbolic tangent."""
+
+    def exp(self) -> Tensor:
+        """e to the power x"""
+
+    def log(self) -> Tensor:
+        """The natural logarithm."""
+
+    def sqr(self) -> Tensor:
+        """x * x"""
+
+    def sqrt(self) -> Tensor:
+        """The square root."""
+
+    def sin(self) -> Tensor:
+        """The sine."""
+
+    def cos(self) -> Tensor:
+        """The cosine."""
+
+    def abs(self) -> Tensor:
+        """The absolute value."""
+
+    def clamp(self, low: float, high: float) -> Tensor: ...
+
+    def swiglu(self, up: Tensor) -> Tensor:
+        """silu(self) * up"""
+
+    def rms_norm(self, epsilon: float) -> Tensor:
+        """Divide each row by its root mean square; no weights."""
+
+    def layer_norm(self, epsilon: float) -> Tensor:
+        """Each row to mean 0 and variance 1; no weights."""
+
+    def softmax(self, scale: float = 1.0, mask: Tensor | None = None) -> Tensor:
+        """softmax(self * scale + mask) over dimension 0."""
+
+    def sum_rows(self) -> Tensor:
+        """Over dimension 0."""
+
+    def mean_rows(self) -> Tensor:
+        """Over dimension 0."""
+
+    def argmax(self) -> Tensor:
+        """i32: the first maximum over dimension 0."""
+
+    def reshape(self, *shape) -> Tensor: ...
+
+    def permute(self, axis0: int, axis1: int, axis2: int, axis3: int = 3) -> Tensor:
+        """Dimension d of self becomes dimension axis_d of the result."""
+
+    def transpose(self) -> Tensor:
+        """Dimensions 0 and 1 swapped: a view."""
+
+    def contiguous(self) -> Tensor: ...
+
+    def slice(self, dimension: int, start: int, length: int) -> Tensor:
+        """A view."""
+
+    def concat(self, other: Tensor, dimension: int) -> Tensor: ...
+
+    def repeat(self, *shape) -> Tensor: ...
+
+    def pad(self, dimension: int, before: int, after: int) -> Tensor:
+        """Zeros before and after."""
+
+    def reflect_pad(self, before: int, after: int) -> Tensor:
+        """Along dimension 0, the edge value not repeated."""
+
+    def cast(self, dtype: str) -> Tensor: ...
+
+    def copy_to(self, destination: Tensor) -> Tensor:
+        """A node that writes self into a piece of state: an effect."""
+
+    def get_rows(self, ids: Tensor) -> Tensor:
+        """Rows of a table as f32 [width, ids]."""
+
+    def set_rows(self, values: Tensor, ids: Tensor) -> Tensor:
+        """self with `values` written at rows `ids`: read self through it."""
+
+    def rope(self, positions: Tensor, dimensions: int, theta: float) -> Tensor:
+        """Rotary embedding over half-split pairs."""
+
+    def flash_attention(self, keys: Tensor, values: Tensor, mask: Tensor, scale: float) -> Tensor: ...
+
+    def attention(self, keys: Tensor, values: Tensor, positions: Tensor, scale: float, window: int = 0, causal: bool = True) -> Tensor: ...
+
+def matmul(weights: Tensor, inputs: Tensor) -> Tensor:
+    """weights [k, m] x inputs [k, n] -> [m, n]."""
+
+class Program:
+    """A graph allocated once and run many times."""
+
+    def __call__(self, **inputs) -> dict: ...
+
+    def profile(self, **inputs) -> list:
+        """
+        Run node by node: (operation, name, operand type, shape, milliseconds).
+        """
+
+    @property
+    def nodes(self) -> int: ...
+
+    @property
+    def buffer_bytes(self) -> int: ...
+
+class Graph:
+    """A graph under construction."""
+
+    def __init__(self, backend: Backend, max_operations: int) -> None: ...
+
+    def input(self, name: str, shape: Sequence[int], dtype: str = 'f32') -> Tensor: ...
+
+    def use(self, leaf: Tensor) -> Tensor: ...
+
+    def effect(self, tensor: Tensor) -> None: ...
+
+    def program(self, outputs: Sequence[tuple[str, Tensor]]) -> Program: ...
+
+class State:
+    """Named tensors on a device that keep their contents between runs."""
+
+    def __init__(self, backend: Backend, layout: Sequence[tuple[str, tuple[Sequence[int], str]]]) -> None: ...
+
+    def __getitem__(self, name: str) -> Tensor: ...
+
+    @property
+    def names(self) -> list[str]: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    def zero(self) -> None: ...
+
+    def copy_from(self, other: State) -> None: ...
+
+    def read(self, name: str) -> NDArray: ...
+
+    def write(self, name: str, array: Annotated[NDArray, dict(order='C', device='cpu', writable=False)]) -> None: ...
+
+def philox_block(seed: int, subsequence: int) -> tuple[int, int, int, int]:
+    """The four 32-bit words of Philox4x32-10 for this counter."""
+
+def philox_uniform(seed: int, subsequence: int) -> float:
+    """
+    One float32 uniform number in (0, 1], from the first word of the block.
+    """
+
+class TokenSampler:
+    """Draws the tokens of one sequence from their logits."""
+
+    def __init__(self, *, do_sample: bool, temperature: float, top_k: int, top_p: float, repetition_penalty: float, end_token: int, suppress_first: int, suppress_last: int, minimum_tokens: int, seed: int, codebooks: int) -> None: ...
+
+    def sample(self, logits: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], frame: int, codebook: int) -> int:
+        """Choose and remember one token."""
+
+    def probabilities(self, logits: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float32], dict(shape=(None,))]:
+        """The distribution that `sample` would draw from, float32 [vocabulary]."""
+
+    @property
+    def history(self) -> list[int]:
+        """Distinct tokens drawn so far, in order of first appearance."""
+
+    @property
+    def drawn(self) -> int:
+        """How many tokens were drawn so far."""

@@ -1,0 +1,1 @@
+"""The library: engine, layers, models, audio, text and file formats of ggtts."""

@@ -1,0 +1,24 @@
+"""The typed Python face of the native engine: devices, weights, graphs, programs and state."""
+
+from __future__ import annotations
+
+from ggtts._native import Program, State, Tensor, matmul
+
+from .devices import Device, default_threads, devices
+from .engine import Engine
+from .graph import Graph
+from .weights import Weights, WeightScope
+
+__all__ = [
+    "Device",
+    "Engine",
+    "Graph",
+    "Program",
+    "State",
+    "Tensor",
+    "WeightScope",
+    "Weights",
+    "default_threads",
+    "devices",
+    "matmul",
+]

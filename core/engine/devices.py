@@ -1,0 +1,90 @@
+"""Which devices there are, and how many threads this process may use."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import libggml
+from ggtts import _native
+
+from ..errors import UsageError
+
+DEVICE_VARIABLE = "GGTTS_DEVICE"
+
+_logger = logging.getLogger("ggtts.ggml")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device GGML can compute on. `name` is what `--device` takes; memory is in bytes, 0 where unknown."""
+
+    name: str
+    description: str
+    kind: str
+    memory_total: int
+    memory_free: int
+
+
+def load_ggml() -> None:
+    """Send GGML's log to Python's `logging` and load backends that are separate libraries. Safe to repeat."""
+    _native.set_log(_logger.log)
+    package = Path(next(iter(libggml.__path__)))
+    for folder in ("lib64", "lib", "bin"):
+        if (package / folder).is_dir():
+            _native.load_backends(str(package / folder))
+
+
+def devices() -> list[Device]:
+    """Every device of the installed build of GGML, the CPU included."""
+    load_ggml()
+    return [describe(info) for info in _native.devices()]
+
+
+def describe(info: _native.DeviceInfo) -> Device:
+    return Device(info.name, info.description, info.kind, info.memory_total, info.memory_free)
+
+
+def choose_device(name: str | None) -> Device:
+    """The device called `name`; without one, the environment's `GGTTS_DEVICE`, then the first GPU, then the CPU.
+
+    Raises UsageError for a name that this build of GGML does not have.
+    """
+    present = devices()
+    wanted = (name or os.environ.get(DEVICE_VARIABLE) or "").strip().lower()
+    if not wanted:
+        return next((device for device in present if device.kind == "gpu"), _cpu(present))
+    for device in present:
+        if device.name == wanted:
+            return device
+    known = ", ".join(device.name for device in present)
+    raise UsageError(f"no device {wanted!r}; this build of GGML has: {known}")
+
+
+def _cpu(present: list[Device]) -> Device:
+    return next(device for device in present if device.kind == "cpu")
+
+
+def default_threads() -> int:
+    """Cores this process may use: its affinity, cut by the quota of its control group. At least 1."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _cgroup_quota()
+    return max(1, cores if quota is None else min(cores, int(quota)))
+
+
+def _cgroup_quota() -> float | None:
+    """Cores' worth of time the control group grants, from cgroup v2 or v1; None without a limit."""
+    try:
+        limit, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            folder = Path("/sys/fs/cgroup/cpu")
+            limit = (folder / "cpu.cfs_quota_us").read_text().strip()
+            period = (folder / "cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    if limit == "max" or int(limit) <= 0 or int(period) <= 0:
+        return None
+    return int(limit) / int(period)

@@ -1,0 +1,81 @@
+"""One device with its threads: where weights live and graphs run."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from types import TracebackType
+
+from ggtts import _native
+
+from ..errors import EngineError, UsageError
+from .devices import Device, choose_device, default_threads
+from .graph import Graph
+from .weights import Weights
+
+MAX_OPERATIONS = 4096
+
+StateLayout = Mapping[str, tuple[Sequence[int], str]]
+
+
+class Engine:
+    """A device ready to compute. Weights, graphs and state made from it keep it alive as long as they need it.
+
+    Any number of threads may run programs of one engine; the device takes them one at a time.
+    """
+
+    def __init__(self, device: str | None = None, threads: int | None = None) -> None:
+        """Open `device` ("cpu", "cuda0", ...; None: the best one) with `threads` CPU threads (None: all usable cores).
+
+        Raises UsageError for an unknown device or a thread count below 1, EngineError when the device does not start.
+        """
+        if threads is not None and threads < 1:
+            raise UsageError(f"threads must be at least 1, not {threads}")
+        chosen = choose_device(device)
+        try:
+            self.backend = _native.Backend(chosen.name, threads or default_threads())
+        except _native.DeviceError as error:
+            raise EngineError(str(error)) from error
+        self.device: Device = chosen
+        self._weights: weakref.WeakSet[Weights] = weakref.WeakSet()
+
+    @property
+    def threads(self) -> int:
+        return self.backend.threads
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the fused CPU operations can run here."""
+        return self.backend.is_cpu
+
+    def weights(self, path: str | PathLike[str]) -> Weights:
+        """Open a GGUF file for this device. Raises ModelFileError when it cannot be used."""
+        weights = Weights(self.backend, fspath(path))
+        self._weights.add(weights)
+        return weights
+
+    def graph(self, max_operations: int = MAX_OPERATIONS) -> Graph:
+        """An empty graph with room for `max_operations` operations."""
+        return Graph(self, max_operations)
+
+    def state(self, layout: StateLayout) -> _native.State:
+        """Zero-filled tensors that keep their contents between runs: name -> (shape in GGML order, type)."""
+        entries = [(name, (list(shape), dtype)) for name, (shape, dtype) in layout.items()]
+        try:
+            return _native.State(self.backend, entries)
+        except _native.DeviceError as error:
+            raise EngineError(str(error)) from error
+
+    def place_weights(self) -> None:
+        """Give every weight asked for so far its memory. Programs do this by themselves."""
+        for weights in list(self._weights):
+            weights.place()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to do: memory goes with the last object that uses it."""

@@ -1,0 +1,48 @@
+"""Graphs under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ggtts import _native
+
+from ..errors import EngineError
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+
+class Graph:
+    """Operations on tensors, collected to run as one program.
+
+    Shapes are in GGML order, the fastest dimension first; the arrays of inputs and outputs have them reversed.
+    """
+
+    def __init__(self, engine: Engine, max_operations: int) -> None:
+        self.engine = engine
+        self._graph = _native.Graph(engine.backend, max_operations)
+
+    def input(self, name: str, shape: Sequence[int], dtype: str = "f32") -> _native.Tensor:
+        """A tensor whose values are given at every run, as the keyword argument `name` of the program."""
+        return self._graph.input(name, list(shape), dtype)
+
+    def use(self, leaf: _native.Tensor) -> _native.Tensor:
+        """A weight or a piece of state as a member of this graph: needed where no other operand belongs to one."""
+        return self._graph.use(leaf)
+
+    def effect(self, tensor: _native.Tensor) -> None:
+        """Run `tensor` although no output reads it: a write into state. Effects run after all outputs."""
+        self._graph.effect(tensor)
+
+    def program(self, outputs: Mapping[str, _native.Tensor]) -> _native.Program:
+        """End the graph: place pending weights, allocate, and return what replays it.
+
+        Calling the program takes one array per input and returns one array per output, of the reversed shape
+        without its leading ones. Raises EngineError when the device lacks memory or cannot run an operation.
+        """
+        self.engine.place_weights()
+        try:
+            return self._graph.program(list(outputs.items()))
+        except _native.DeviceError as error:
+            raise EngineError(str(error)) from error

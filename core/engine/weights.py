@@ -1,0 +1,140 @@
+"""The weights of one GGUF file on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from ggtts import _native
+
+from ..errors import EngineError, ModelFileError
+
+Result = TypeVar("Result")
+FloatArray = npt.NDArray[np.float32]
+
+
+class WeightScope:
+    """The weights of a file whose names begin with a prefix, called by the rest of their names."""
+
+    def __init__(self, weights: Weights, prefix: str) -> None:
+        self.weights = weights
+        self.prefix = prefix
+
+    def scope(self, prefix: str) -> WeightScope:
+        return WeightScope(self.weights, self.prefix + prefix)
+
+    def __contains__(self, name: str) -> bool:
+        return self.prefix + name in self.weights
+
+    def __getitem__(self, name: str) -> _native.Tensor:
+        return self.tensor(name)
+
+    def matrix(self, name: str) -> _native.Tensor:
+        return self.weights.matrix(self.prefix + name)
+
+    def tensor(self, name: str, dtype: str | None = None) -> _native.Tensor:
+        return self.weights.tensor(self.prefix + name, dtype)
+
+    def array(self, name: str) -> FloatArray:
+        return self.weights.array(self.prefix + name)
+
+    def rows(self, name: str, ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> FloatArray:
+        return self.weights.rows(self.prefix + name, ids)
+
+    def constant(
+        self, name: str, values: FloatArray, dtype: str = "f32", *, matrix: bool = False
+    ) -> _native.Tensor:
+        return self.weights.constant(self.prefix + name, values, dtype, matrix=matrix)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.weights.shape(self.prefix + name)
+
+    def dtype(self, name: str) -> str:
+        return self.weights.dtype(self.prefix + name)
+
+
+class Weights:
+    """A memory-mapped GGUF file. Tensors are asked for by name and placed together before the next program.
+
+    On the CPU a tensor stays where it lies in the mapped file unless a faster layout or another type is wanted.
+    """
+
+    def __init__(self, backend: _native.Backend, path: str) -> None:
+        """Raises ModelFileError for a file that is missing, truncated, or not GGUF."""
+        self.path = path
+        try:
+            self.file = _native.GgufFile(path)
+        except _native.FileError as error:
+            raise ModelFileError(str(error)) from error
+        self._native = _native.Weights(backend, self.file)
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """All keys of the file; arrays as lists."""
+        return self.file.metadata
+
+    @property
+    def architecture(self) -> str:
+        """What `general.architecture` says, or an empty string."""
+        return str(self.metadata.get("general.architecture", ""))
+
+    def names(self) -> list[str]:
+        return self.file.names
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.file
+
+    def __getitem__(self, name: str) -> _native.Tensor:
+        return self.tensor(name)
+
+    def scope(self, prefix: str) -> WeightScope:
+        return WeightScope(self, prefix)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """In array order, without leading ones."""
+        return tuple(self._checked(self.file.shape, name))
+
+    def dtype(self, name: str) -> str:
+        return str(self._checked(self.file.dtype, name))
+
+    def matrix(self, name: str) -> _native.Tensor:
+        """A weight used only as the left operand of `matmul`; it may be kept in a faster layout."""
+        return self._checked(self._native.matrix, name)
+
+    def tensor(self, name: str, dtype: str | None = None) -> _native.Tensor:
+        """A weight as stored, or converted to "f32", "f16" or "bf16"."""
+        return self._checked(self._native.tensor, name, dtype)
+
+    def array(self, name: str) -> FloatArray:
+        """A float32 copy on the host, in array order and without leading ones."""
+        return self._checked(self.file.array, name)
+
+    def rows(self, name: str, ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> FloatArray:
+        """Rows `ids` of a matrix as float32 [ids, width], read on the host: only those rows are ever loaded.
+
+        Raises IndexError for an id beyond the table.
+        """
+        return self._checked(self.file.rows, name, np.ascontiguousarray(ids, dtype=np.int64))
+
+    def constant(
+        self, name: str, values: FloatArray, dtype: str = "f32", *, matrix: bool = False
+    ) -> _native.Tensor:
+        """A weight computed on the host, placed like the others. `name` is unique in this object."""
+        array = np.ascontiguousarray(values, dtype=np.float32)
+        return self._native.constant(name, array, dtype, matrix)
+
+    def place(self) -> None:
+        """Give every tensor asked for so far its memory. Raises EngineError when the device has no room."""
+        try:
+            self._native.place()
+        except _native.DeviceError as error:
+            raise EngineError(str(error)) from error
+
+    def _checked(self, function: Callable[..., Result], *arguments: object) -> Result:
+        try:
+            return function(*arguments)
+        except _native.FileError as error:
+            raise ModelFileError(str(error)) from error

@@ -1,0 +1,109 @@
+# shellcheck shell=bash
+# Sourced by build*.sh at the root: rebuild libggml-python from its sdist with other options, then install ggtts.
+#
+# PYTHON names the interpreter to install into. Without it, .venv of this checkout is used (made when missing)
+# and ggtts is installed editable there, as the Makefile does.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+fail() {
+    echo "$(basename "$0"): $1" >&2
+    exit 1
+}
+
+# help_or_refuse USAGE ARGUMENT...: print USAGE for -h, refuse any other argument.
+help_or_refuse() {
+    local usage=$1
+    shift
+    case "${1-}" in
+        "") ;;
+        -h | --help)
+            echo "$usage"
+            echo
+            echo "PYTHON=...      interpreter to install into (default: .venv of this checkout)"
+            echo "CMAKE_ARGS=...  more CMake options for GGML"
+            exit 0
+            ;;
+        *)
+            echo "$(basename "$0"): unknown argument '$1' (see -h)" >&2
+            exit 2
+            ;;
+    esac
+}
+
+have() {
+    command -v "$1" > /dev/null 2>&1
+}
+
+compiler() {
+    local candidate
+    for candidate in "${CXX-}" c++ g++ clang++; do
+        if [[ -n $candidate ]] && have "$candidate"; then
+            echo "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+require_compiler() {
+    compiler > /dev/null || fail "no C++ compiler found: install one (Debian: apt install g++) or name it with CXX=..."
+}
+
+# nvcc from PATH, from CUDACXX, or from the usual place of the toolkit.
+have_cuda() {
+    have nvcc || { [[ -n ${CUDACXX-} ]] && have "$CUDACXX"; } || {
+        [[ -x /usr/local/cuda/bin/nvcc ]] && export CUDACXX=/usr/local/cuda/bin/nvcc
+    }
+}
+
+have_vulkan_headers() {
+    echo '#include <vulkan/vulkan.hpp>' | "$(compiler)" ${VULKAN_SDK:+-I"$VULKAN_SDK/include"} -x c++ -E - > /dev/null 2>&1
+}
+
+have_spirv_headers() {
+    echo '#include <spirv/unified1/spirv.hpp>' | "$(compiler)" ${VULKAN_SDK:+-I"$VULKAN_SDK/include"} -x c++ -E - > /dev/null 2>&1
+}
+
+have_vulkan() {
+    have glslc && have_vulkan_headers && have_spirv_headers
+}
+
+# The exact version that ggtts is built against.
+libggml_version() {
+    local version
+    version=$(sed -n 's/^ *"libggml-python==\([^"]*\)".*/\1/p' pyproject.toml | head -n 1)
+    [[ -n $version ]] || fail "pyproject.toml names no exact version of libggml-python"
+    echo "$version"
+}
+
+# The interpreter to install into; makes .venv when PYTHON is not given and .venv is missing.
+interpreter() {
+    if [[ -n ${PYTHON-} ]]; then
+        have "$PYTHON" || fail "PYTHON=$PYTHON does not exist"
+        echo "$PYTHON"
+        return
+    fi
+    [[ -x .venv/bin/python ]] || python3 -m venv .venv || fail "python3 -m venv failed: install Python 3.10 or newer with venv"
+    echo .venv/bin/python
+}
+
+# rebuild OPTION...: libggml with these CMake options, then ggtts, then the devices it finds.
+rebuild() {
+    local python version target
+    require_compiler
+    version=$(libggml_version) || exit 1
+    python=$(interpreter) || exit 1
+    target=(.)
+    [[ -n ${PYTHON-} ]] || target=(-e .)
+
+    echo "libggml-python $version with $*"
+    # No cache: pip would hand out a wheel that was built earlier with other options.
+    CMAKE_ARGS="$* ${CMAKE_ARGS-}" "$python" -m pip install --disable-pip-version-check --no-cache-dir \
+        --force-reinstall --no-deps --no-binary libggml-python "libggml-python==$version" ||
+        fail "libggml could not be built; the compiler's message is above"
+    "$python" -m pip install --disable-pip-version-check --quiet "${target[@]}" || fail "ggtts could not be installed"
+    "$python" -c 'from ggtts.core.engine import devices
+for device in devices():
+    print(f"{device.name:10} {device.description}")'
+}

@@ -1,0 +1,136 @@
+#include "row_kernels.hpp"
+
+#include <ggml.h>
+
+#include <cstring>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define GGTTS_X86 1
+#include <immintrin.h>
+#endif
+
+namespace ggtts::kernels {
+namespace {
+
+float value(const float *row, int64_t i) {
+    return row[i];
+}
+float value(const ggml_fp16_t *row, int64_t i) {
+    return ggml_fp16_to_fp32(row[i]);
+}
+
+template <class Element>
+void generic_dots(const float *vector, const char *rows, size_t stride, int64_t count, int64_t width,
+                  float *out) {
+    for (int64_t r = 0; r < count; ++r, rows += stride) {
+        const auto *row = reinterpret_cast<const Element *>(rows);
+        float sum = 0.0f;
+        for (int64_t i = 0; i < width; ++i)
+            sum += vector[i] * value(row, i);
+        out[r] = sum;
+    }
+}
+
+template <class Element>
+void generic_weighted_sum(const float *weights, const char *rows, size_t stride, int64_t count, int64_t width,
+                          float *sum) {
+    std::memset(sum, 0, static_cast<size_t>(width) * sizeof(float));
+    for (int64_t r = 0; r < count; ++r, rows += stride) {
+        const auto *row = reinterpret_cast<const Element *>(rows);
+        for (int64_t i = 0; i < width; ++i)
+            sum[i] += weights[r] * value(row, i);
+    }
+}
+
+constexpr RowKernels generic_float{generic_dots<float>, generic_weighted_sum<float>};
+constexpr RowKernels generic_half{generic_dots<ggml_fp16_t>, generic_weighted_sum<ggml_fp16_t>};
+
+#ifdef GGTTS_X86
+#define GGTTS_AVX2 __attribute__((target("avx2,fma,f16c")))
+
+GGTTS_AVX2 inline __m256 load8(const float *row) {
+    return _mm256_loadu_ps(row);
+}
+GGTTS_AVX2 inline __m256 load8(const ggml_fp16_t *row) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(row)));
+}
+
+GGTTS_AVX2 inline float horizontal_sum(__m256 x) {
+    const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    const __m128 pair = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
+    return _mm_cvtss_f32(_mm_add_ss(pair, _mm_shuffle_ps(pair, pair, 1)));
+}
+
+template <class Element>
+GGTTS_AVX2 void avx2_dots(const float *vector, const char *rows, size_t stride, int64_t count, int64_t width,
+                          float *out) {
+    for (int64_t r = 0; r < count; ++r, rows += stride) {
+        const auto *row = reinterpret_cast<const Element *>(rows);
+        __m256 even = _mm256_setzero_ps(), odd = _mm256_setzero_ps();
+        int64_t i = 0;
+        for (; i + 16 <= width; i += 16) {
+            even = _mm256_fmadd_ps(_mm256_loadu_ps(vector + i), load8(row + i), even);
+            odd = _mm256_fmadd_ps(_mm256_loadu_ps(vector + i + 8), load8(row + i + 8), odd);
+        }
+        float sum = horizontal_sum(_mm256_add_ps(even, odd));
+        for (; i < width; ++i)
+            sum += vector[i] * value(row, i);
+        out[r] = sum;
+    }
+}
+
+// 32 values of the sum stay in registers while all rows pass.
+template <class Element>
+GGTTS_AVX2 void avx2_weighted_sum(const float *weights, const char *rows, size_t stride, int64_t count,
+                                  int64_t width, float *sum) {
+    int64_t i = 0;
+    for (; i + 32 <= width; i += 32) {
+        __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
+        const char *next = rows;
+        for (int64_t r = 0; r < count; ++r, next += stride) {
+            const auto *row = reinterpret_cast<const Element *>(next) + i;
+            const __m256 weight = _mm256_set1_ps(weights[r]);
+            a = _mm256_fmadd_ps(weight, load8(row), a);
+            b = _mm256_fmadd_ps(weight, load8(row + 8), b);
+            c = _mm256_fmadd_ps(weight, load8(row + 16), c);
+            d = _mm256_fmadd_ps(weight, load8(row + 24), d);
+        }
+        _mm256_storeu_ps(sum + i, a);
+        _mm256_storeu_ps(sum + i + 8, b);
+        _mm256_storeu_ps(sum + i + 16, c);
+        _mm256_storeu_ps(sum + i + 24, d);
+    }
+    for (; i < width; ++i) {
+        float total = 0.0f;
+        const char *next = rows;
+        for (int64_t r = 0; r < count; ++r, next += stride)
+            total += weights[r] * value(reinterpret_cast<const Element *>(next), i);
+        sum[i] = total;
+    }
+}
+
+constexpr RowKernels avx2_float{avx2_dots<float>, avx2_weighted_sum<float>};
+constexpr RowKernels avx2_half{avx2_dots<ggml_fp16_t>, avx2_weighted_sum<ggml_fp16_t>};
+
+bool has_avx2() {
+    static const bool present =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    return present;
+}
+#endif
+
+}  // namespace
+
+const RowKernels &generic_row_kernels(bool half_precision) {
+    return half_precision ? generic_half : generic_float;
+}
+
+const RowKernels &row_kernels(bool half_precision) {
+#ifdef GGTTS_X86
+    if (has_avx2())
+        return half_precision ? avx2_half : avx2_float;
+#endif
+    return generic_row_kernels(half_precision);
+}
+
+}  // namespace ggtts::kernels

@@ -1,0 +1,143 @@
+#include "backend.hpp"
+
+#include <ggml-cpu.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "errors.hpp"
+
+namespace ggtts {
+namespace {
+
+std::string lower(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return text;
+}
+
+std::string kind_of(ggml_backend_dev_t device) {
+    switch (ggml_backend_dev_type(device)) {
+        case GGML_BACKEND_DEVICE_TYPE_CPU:
+            return "cpu";
+        case GGML_BACKEND_DEVICE_TYPE_GPU:
+        case GGML_BACKEND_DEVICE_TYPE_IGPU:
+            return "gpu";
+        default:
+            return "accelerator";
+    }
+}
+
+DeviceInfo describe(ggml_backend_dev_t device) {
+    DeviceInfo info;
+    info.name = lower(ggml_backend_dev_name(device));
+    info.description = ggml_backend_dev_description(device);
+    info.kind = kind_of(device);
+    size_t free = 0, total = 0;
+    ggml_backend_dev_memory(device, &free, &total);
+    info.memory_free = free;
+    info.memory_total = total;
+    return info;
+}
+
+ggml_backend_dev_t find_device(const std::string &name) {
+    std::string known;
+    for (size_t i = 0; i < ggml_backend_dev_count(); ++i) {
+        ggml_backend_dev_t device = ggml_backend_dev_get(i);
+        const std::string candidate = lower(ggml_backend_dev_name(device));
+        if (candidate == lower(name))
+            return device;
+        known += (known.empty() ? "" : ", ") + candidate;
+    }
+    throw DeviceError("no device '" + name +
+                      "'; this build of GGML has: " + (known.empty() ? "none" : known));
+}
+
+}  // namespace
+
+void load_backends(const std::string &directory) {
+    if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) == nullptr) {
+        ggml_backend_load_all_from_path(directory.c_str());
+    }
+}
+
+std::vector<DeviceInfo> list_devices() {
+    std::vector<DeviceInfo> devices;
+    for (size_t i = 0; i < ggml_backend_dev_count(); ++i)
+        devices.push_back(describe(ggml_backend_dev_get(i)));
+    return devices;
+}
+
+template <class Function>
+Function Backend::procedure(const char *name) const {
+    auto function = reinterpret_cast<Function>(ggml_backend_reg_get_proc_address(registry_, name));
+    if (function == nullptr)
+        throw DeviceError(std::string("this build of GGML lacks ") + name);
+    return function;
+}
+
+Backend::Backend(const std::string &device, int threads, int poll)
+    : device_(find_device(device)), registry_(ggml_backend_dev_backend_reg(device_)), threads_(threads) {
+    if (threads < 1)
+        throw std::invalid_argument("threads must be at least 1, not " + std::to_string(threads));
+    backend_.reset(ggml_backend_dev_init(device_, nullptr));
+    if (!backend_)
+        throw DeviceError("device '" + device + "' did not start");
+    is_cpu_ = ggml_backend_dev_type(device_) == GGML_BACKEND_DEVICE_TYPE_CPU;
+    if (is_cpu_)
+        start_threads(poll);
+    auto extra = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(
+        ggml_backend_reg_get_proc_address(registry_, "ggml_backend_dev_get_extra_bufts"));
+    if (extra != nullptr) {
+        ggml_backend_buffer_type_t *types = extra(device_);
+        for (; types != nullptr && *types != nullptr; ++types)
+            matrix_buffer_types_.push_back(*types);
+    }
+}
+
+void Backend::start_threads(int poll) {
+    procedure<ggml_backend_set_n_threads_t>("ggml_backend_set_n_threads")(backend_.get(), threads_);
+    if (threads_ == 1)
+        return;
+    ggml_threadpool_params params;
+    ggml_threadpool_params_init(&params, threads_);
+    params.poll = static_cast<uint32_t>(std::clamp(poll, 0, 100));
+    using NewPool = ggml_threadpool *(*)(ggml_threadpool_params *);
+    using UsePool = void (*)(ggml_backend_t, ggml_threadpool *);
+    thread_pool_ = procedure<NewPool>("ggml_threadpool_new")(&params);
+    if (thread_pool_ == nullptr)
+        throw DeviceError("could not start " + std::to_string(threads_) + " threads");
+    procedure<UsePool>("ggml_backend_cpu_set_threadpool")(backend_.get(), thread_pool_);
+}
+
+Backend::~Backend() {
+    backend_.reset();
+    if (thread_pool_ != nullptr) {
+        using FreePool = void (*)(ggml_threadpool *);
+        auto free_pool =
+            reinterpret_cast<FreePool>(ggml_backend_reg_get_proc_address(registry_, "ggml_threadpool_free"));
+        if (free_pool != nullptr)
+            free_pool(thread_pool_);
+    }
+}
+
+DeviceInfo Backend::info() const {
+    return describe(device_);
+}
+
+std::vector<std::string> Backend::features() const {
+    std::vector<std::string> result;
+    auto get = reinterpret_cast<ggml_backend_get_features_t>(
+        ggml_backend_reg_get_proc_address(registry_, "ggml_backend_get_features"));
+    if (get == nullptr)
+        return result;
+    for (ggml_backend_feature *feature = get(registry_); feature->name != nullptr; ++feature) {
+        result.push_back(std::string(feature->name) + "=" + feature->value);
+    }
+    return result;
+}
+
+ggml_backend_buffer_type_t Backend::default_buffer_type() const {
+    return ggml_backend_get_default_buffer_type(backend_.get());
+}
+
+}  // namespace ggtts

@@ -1,0 +1,72 @@
+// Devices, and a backend: one device ready to compute, with its thread pool.
+#pragma once
+
+#include <ggml-backend.h>
+#include <ggml-cpp.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+struct ggml_threadpool;
+
+namespace ggtts {
+
+struct DeviceInfo {
+    std::string name;         // "cpu", "cuda0", "vulkan0": what --device takes
+    std::string description;  // what the driver calls it
+    std::string kind;         // "cpu", "gpu", "accelerator"
+    uint64_t memory_total = 0;
+    uint64_t memory_free = 0;
+};
+
+// Loads the backends of a libggml that was built to find them at run time. A no-op when they are linked in.
+void load_backends(const std::string &directory);
+
+std::vector<DeviceInfo> list_devices();
+
+// How long an idle worker polls before it sleeps (GGML's scale, 0 to 100).
+inline constexpr int default_poll = 50;
+
+class Backend {
+public:
+    // Throws DeviceError when there is no such device.
+    Backend(const std::string &device, int threads, int poll);
+    ~Backend();
+    Backend(const Backend &) = delete;
+    Backend &operator=(const Backend &) = delete;
+
+    ggml_backend_t handle() const { return backend_.get(); }
+    ggml_backend_dev_t device() const { return device_; }
+    bool is_cpu() const { return is_cpu_; }
+    int threads() const { return threads_; }
+    DeviceInfo info() const;
+    std::vector<std::string> features() const;
+
+    ggml_backend_buffer_type_t default_buffer_type() const;
+    // Buffer types with faster kernels for matrices (repacked layouts), best first; empty on most devices.
+    const std::vector<ggml_backend_buffer_type_t> &matrix_buffer_types() const {
+        return matrix_buffer_types_;
+    }
+
+    // One graph at a time runs on a backend.
+    std::mutex &compute_mutex() { return compute_mutex_; }
+
+private:
+    void start_threads(int poll);
+    template <class Function>
+    Function procedure(const char *name) const;
+
+    ggml_backend_dev_t device_ = nullptr;
+    ggml_backend_reg_t registry_ = nullptr;
+    ggml_backend_ptr backend_;
+    ggml_threadpool *thread_pool_ = nullptr;
+    bool is_cpu_ = false;
+    int threads_ = 1;
+    std::vector<ggml_backend_buffer_type_t> matrix_buffer_types_;
+    std::mutex compute_mutex_;
+};
+
+}  // namespace ggtts

@@ -1,0 +1,11 @@
+// One function per part of the Python module ggtts._native; module.cpp calls them all.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace ggtts {
+
+void bind_engine(nanobind::module_ &module);
+void bind_sampler(nanobind::module_ &module);
+
+}  // namespace ggtts

@@ -1,0 +1,446 @@
+// The Python face of the engine: devices, files, weights, graphs, programs and state.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <row_kernels.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend.hpp"
+#include "bindings.hpp"
+#include "errors.hpp"
+#include "gguf_file.hpp"
+#include "graph.hpp"
+#include "logging.hpp"
+#include "metadata.hpp"
+#include "tensor.hpp"
+#include "weights.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace ggtts {
+namespace {
+
+using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using FloatArray = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
+using IdArray = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+nb::dlpack::dtype array_type(ggml_type type) {
+    switch (type) {
+        case GGML_TYPE_F32:
+            return nb::dtype<float>();
+        case GGML_TYPE_I32:
+            return nb::dtype<int32_t>();
+        case GGML_TYPE_I64:
+            return nb::dtype<int64_t>();
+        case GGML_TYPE_F16:
+            return {static_cast<uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
+        default:
+            throw std::invalid_argument(std::string("no array of ") + ggml_type_name(type));
+    }
+}
+
+// The array shape of a tensor: dimensions reversed, leading ones dropped.
+std::vector<size_t> array_shape(const ggml_tensor *tensor) {
+    std::vector<size_t> shape;
+    for (int d = 3; d >= 0; --d) {
+        if (!shape.empty() || tensor->ne[d] != 1 || d == 0)
+            shape.push_back(static_cast<size_t>(tensor->ne[d]));
+    }
+    return shape;
+}
+
+std::string shape_text(const std::vector<size_t> &shape) {
+    std::string text = "(";
+    for (size_t i = 0; i < shape.size(); ++i)
+        text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+    return text + ")";
+}
+
+void check_array(const std::string &name, const AnyArray &array, const ggml_tensor *tensor) {
+    if (array.dtype() != array_type(tensor->type)) {
+        throw nb::type_error(("'" + name + "' must be an array of " + ggml_type_name(tensor->type)).c_str());
+    }
+    std::vector<size_t> given;
+    for (size_t d = 0; d < array.ndim(); ++d) {
+        if (!given.empty() || array.shape(d) != 1 || d + 1 == array.ndim())
+            given.push_back(array.shape(d));
+    }
+    if (given.empty())
+        given.push_back(1);
+    const auto wanted = array_shape(tensor);
+    if (given != wanted) {
+        throw std::invalid_argument("'" + name + "' must have the shape " + shape_text(wanted) + ", not " +
+                                    shape_text(given));
+    }
+}
+
+nb::ndarray<nb::numpy> new_array(const std::vector<size_t> &shape, ggml_type type) {
+    size_t count = 1;
+    for (const size_t size : shape)
+        count *= size;
+    auto *memory = new uint8_t[std::max<size_t>(1, count * ggml_type_size(type))];
+    nb::capsule owner(memory, [](void *pointer) noexcept { delete[] static_cast<uint8_t *>(pointer); });
+    return nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, array_type(type));
+}
+
+std::vector<Program::Input> bind_inputs(const Program &program, const nb::kwargs &arrays,
+                                        std::vector<AnyArray> &held) {
+    std::vector<Program::Input> inputs;
+    for (const auto &[name, tensor] : program.inputs()) {
+        if (!arrays.contains(name.c_str()))
+            throw nb::type_error(("the input '" + name + "' is missing").c_str());
+        AnyArray array;
+        if (!nb::try_cast(arrays[name.c_str()], array)) {
+            throw nb::type_error(("'" + name + "' must be a C-contiguous array").c_str());
+        }
+        check_array(name, array, tensor);
+        inputs.push_back({array.data(), array.nbytes()});
+        held.push_back(std::move(array));
+    }
+    if (arrays.size() != inputs.size()) {
+        for (const auto &[key, value] : arrays) {
+            const auto name = nb::cast<std::string>(key);
+            if (program.inputs().count(name) == 0)
+                throw nb::type_error(("there is no input '" + name + "'").c_str());
+        }
+    }
+    return inputs;
+}
+
+nb::dict run_program(Program &program, const nb::kwargs &arrays) {
+    std::vector<AnyArray> held;
+    const auto inputs = bind_inputs(program, arrays, held);
+    nb::dict results;
+    std::vector<Program::Output> outputs;
+    for (const auto &[name, tensor] : program.outputs()) {
+        auto array = new_array(array_shape(tensor), tensor->type);
+        outputs.push_back({array.data(), ggml_nbytes(tensor)});
+        results[name.c_str()] = array;
+    }
+    nb::gil_scoped_release release;
+    program.run(inputs, outputs);
+    return results;
+}
+
+nb::list profile_program(Program &program, const nb::kwargs &arrays) {
+    std::vector<AnyArray> held;
+    const auto inputs = bind_inputs(program, arrays, held);
+    std::vector<NodeTime> times;
+    {
+        nb::gil_scoped_release release;
+        times = program.profile(inputs);
+    }
+    nb::list rows;
+    for (const NodeTime &time : times) {
+        rows.append(nb::make_tuple(time.operation, time.name, time.type, time.shape, time.milliseconds));
+    }
+    return rows;
+}
+
+// Weights in array order: dimensions reversed.
+std::vector<size_t> stored_shape(const FileTensor &tensor) {
+    std::vector<size_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+    return shape;
+}
+
+nb::ndarray<nb::numpy> weight_array(const GgufFile &file, const std::string &name) {
+    const FileTensor &tensor = file.tensor(name);
+    auto array = new_array(stored_shape(tensor), GGML_TYPE_F32);
+    int64_t count = 1;
+    for (const int64_t size : tensor.shape)
+        count *= size;
+    auto *out = static_cast<float *>(array.data());
+    nb::gil_scoped_release release;
+    to_float32(tensor.type, tensor.data, out, count);
+    return array;
+}
+
+nb::ndarray<nb::numpy> weight_rows(const GgufFile &file, const std::string &name, const IdArray &ids) {
+    const FileTensor &tensor = file.tensor(name);
+    auto array = new_array({ids.shape(0), static_cast<size_t>(tensor.shape[0])}, GGML_TYPE_F32);
+    file.read_rows(tensor, ids.data(), ids.shape(0), static_cast<float *>(array.data()));
+    return array;
+}
+
+void bind_devices(nb::module_ &m) {
+    nb::class_<DeviceInfo>(m, "DeviceInfo", "A device GGML can compute on.")
+        .def_ro("name", &DeviceInfo::name)
+        .def_ro("description", &DeviceInfo::description)
+        .def_ro("kind", &DeviceInfo::kind)
+        .def_ro("memory_total", &DeviceInfo::memory_total)
+        .def_ro("memory_free", &DeviceInfo::memory_free);
+    m.def("load_backends", &load_backends, "directory"_a,
+          "Load the backends of a libggml built to find them at run time.");
+    m.def("devices", &list_devices, "Every device of this build of GGML.");
+    m.def("version", &ggml_version, "The version of GGML.");
+    m.def(
+        "set_log",
+        [](nb::object receiver) {
+            if (receiver.is_none())
+                return set_log_sink({});
+            // The log outlives the module: the reference is never given back.
+            PyObject *callable = receiver.release().ptr();
+            set_log_sink([callable](LogLevel level, const std::string &line) {
+                if (!Py_IsInitialized())
+                    return;
+                nb::gil_scoped_acquire acquire;
+                try {
+                    const nb::handle target(callable);
+                    target(static_cast<int>(level), line);
+                } catch (const nb::python_error &) {
+                    // A log line must not break a computation.
+                }
+            });
+        },
+        "receiver"_a.none(), "Send GGML's log lines to receiver(level, line); None silences them.");
+    nb::class_<Backend>(m, "Backend", "A device ready to compute.")
+        .def(nb::init<const std::string &, int, int>(), "device"_a, "threads"_a, "poll"_a = default_poll)
+        .def_prop_ro("info", &Backend::info)
+        .def_prop_ro("is_cpu", &Backend::is_cpu)
+        .def_prop_ro("threads", &Backend::threads)
+        .def_prop_ro("features", &Backend::features);
+}
+
+void bind_weights(nb::module_ &m) {
+    nb::class_<GgufFile>(m, "GgufFile", "A GGUF file mapped into memory.")
+        .def(nb::init<const std::string &>(), "path"_a)
+        .def_prop_ro("path", &GgufFile::path)
+        .def_prop_ro("metadata", [](const GgufFile &file) { return metadata(file); })
+        .def_prop_ro("names",
+                     [](const GgufFile &file) {
+                         std::vector<std::string> names;
+                         for (const FileTensor &tensor : file.tensors())
+                             names.push_back(tensor.name);
+                         return names;
+                     })
+        .def("__contains__", &GgufFile::contains, "name"_a)
+        .def(
+            "shape",
+            [](const GgufFile &file, const std::string &name) {
+                return nb::tuple(nb::cast(stored_shape(file.tensor(name))));
+            },
+            "name"_a, "Array order, without leading ones.")
+        .def(
+            "dtype",
+            [](const GgufFile &file, const std::string &name) {
+                return std::string(ggml_type_name(file.tensor(name).type));
+            },
+            "name"_a)
+        .def(
+            "nbytes", [](const GgufFile &file, const std::string &name) { return file.tensor(name).bytes; },
+            "name"_a)
+        .def("array", &weight_array, "name"_a, "A float32 copy.")
+        .def("rows", &weight_rows, "name"_a, "ids"_a, "Rows of a matrix as float32 [ids, width].");
+
+    nb::class_<Weights>(m, "Weights", "The weights of one file on one device.")
+        .def(nb::new_([](std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file) {
+                 return std::make_shared<Weights>(std::move(backend), std::move(file));
+             }),
+             "backend"_a, "file"_a)
+        .def("matrix", &Weights::matrix, "name"_a)
+        .def(
+            "tensor",
+            [](Weights &weights, const std::string &name, const std::optional<std::string> &type) {
+                return weights.tensor(name, type ? std::optional(parse_type(*type)) : std::nullopt);
+            },
+            "name"_a, "dtype"_a = nb::none())
+        .def(
+            "constant",
+            [](Weights &weights, const std::string &name, const FloatArray &values, const std::string &type,
+               bool matrix) {
+                std::vector<int64_t> shape;
+                for (size_t d = values.ndim(); d > 0; --d)
+                    shape.push_back(static_cast<int64_t>(values.shape(d - 1)));
+                if (shape.empty())
+                    shape.push_back(1);
+                return weights.constant(name, shape, values.data(), parse_type(type), matrix);
+            },
+            "name"_a, "values"_a, "dtype"_a, "matrix"_a)
+        .def("place", &Weights::place, nb::call_guard<nb::gil_scoped_release>())
+        .def_prop_ro("allocated_bytes", &Weights::allocated_bytes)
+        .def_prop_ro("mapped_bytes", &Weights::mapped_bytes);
+}
+
+using UnaryNames = std::array<std::pair<const char *, const char *>, 13>;
+constexpr UnaryNames unary_names{{{"silu", "x * sigmoid(x)"},
+                                  {"gelu", "The exact GELU, with the error function."},
+                                  {"relu", "max(x, 0)"},
+                                  {"elu", "x above 0, exp(x) - 1 below"},
+                                  {"sigmoid", "1 / (1 + exp(-x))"},
+                                  {"tanh", "The hyperbolic tangent."},
+                                  {"exp", "e to the power x"},
+                                  {"log", "The natural logarithm."},
+                                  {"sqr", "x * x"},
+                                  {"sqrt", "The square root."},
+                                  {"sin", "The sine."},
+                                  {"cos", "The cosine."},
+                                  {"abs", "The absolute value."}}};
+
+void bind_arithmetic(nb::class_<Tensor> &tensor) {
+    tensor.def(
+              "__add__", [](const Tensor &a, const Tensor &b) { return add(a, b); }, nb::is_operator())
+        .def(
+            "__sub__", [](const Tensor &a, const Tensor &b) { return subtract(a, b); }, nb::is_operator())
+        .def(
+            "__mul__", [](const Tensor &a, const Tensor &b) { return multiply(a, b); }, nb::is_operator())
+        .def(
+            "__truediv__", [](const Tensor &a, const Tensor &b) { return divide(a, b); }, nb::is_operator())
+        .def(
+            "__add__", [](const Tensor &a, float b) { return scale(a, 1.0f, b); }, nb::is_operator())
+        .def(
+            "__radd__", [](const Tensor &a, float b) { return scale(a, 1.0f, b); }, nb::is_operator())
+        .def(
+            "__sub__", [](const Tensor &a, float b) { return scale(a, 1.0f, -b); }, nb::is_operator())
+        .def(
+            "__rsub__", [](const Tensor &a, float b) { return scale(a, -1.0f, b); }, nb::is_operator())
+        .def(
+            "__mul__", [](const Tensor &a, float b) { return scale(a, b, 0.0f); }, nb::is_operator())
+        .def(
+            "__rmul__", [](const Tensor &a, float b) { return scale(a, b, 0.0f); }, nb::is_operator())
+        .def(
+            "__truediv__", [](const Tensor &a, float b) { return scale(a, 1.0f / b, 0.0f); },
+            nb::is_operator())
+        .def(
+            "__neg__", [](const Tensor &a) { return scale(a, -1.0f, 0.0f); }, nb::is_operator())
+        .def("__matmul__", [](const Tensor &a, const Tensor &b) { return matmul(a, b); }, nb::is_operator());
+    for (const auto &[name, doc] : unary_names) {
+        const std::string operation = name;
+        tensor.def(name, [operation](const Tensor &a) { return unary(a, operation); }, doc);
+    }
+    tensor.def("clamp", &clamp, "low"_a, "high"_a)
+        .def("swiglu", &swiglu, "up"_a, "silu(self) * up")
+        .def("rms_norm", &rms_norm, "epsilon"_a, "Divide each row by its root mean square; no weights.")
+        .def("layer_norm", &layer_norm, "epsilon"_a, "Each row to mean 0 and variance 1; no weights.")
+        .def(
+            "softmax",
+            [](const Tensor &a, float factor, const std::optional<Tensor> &mask) {
+                return softmax(a, factor, mask ? &*mask : nullptr);
+            },
+            "scale"_a = 1.0f, "mask"_a = nb::none(), "softmax(self * scale + mask) over dimension 0.")
+        .def("sum_rows", &sum_rows, "Over dimension 0.")
+        .def("mean_rows", &mean_rows, "Over dimension 0.")
+        .def("argmax", &argmax, "i32: the first maximum over dimension 0.");
+}
+
+void bind_layout(nb::class_<Tensor> &tensor) {
+    tensor
+        .def(
+            "reshape",
+            [](const Tensor &a, const nb::args &shape) {
+                return reshape(a, nb::cast<std::vector<int64_t>>(shape));
+            },
+            "shape"_a)
+        .def(
+            "permute", [](const Tensor &a, int i, int j, int k, int l) { return permute(a, {i, j, k, l}); },
+            "axis0"_a, "axis1"_a, "axis2"_a, "axis3"_a = 3,
+            "Dimension d of self becomes dimension axis_d of the result.")
+        .def(
+            "transpose", [](const Tensor &a) { return permute(a, {1, 0, 2, 3}); },
+            "Dimensions 0 and 1 swapped: a view.")
+        .def("contiguous", &contiguous)
+        .def("slice", &slice, "dimension"_a, "start"_a, "length"_a, "A view.")
+        .def("concat", &concat, "other"_a, "dimension"_a)
+        .def(
+            "repeat",
+            [](const Tensor &a, const nb::args &shape) {
+                return repeat(a, nb::cast<std::vector<int64_t>>(shape));
+            },
+            "shape"_a)
+        .def("pad", &pad, "dimension"_a, "before"_a, "after"_a, "Zeros before and after.")
+        .def("reflect_pad", &reflect_pad, "before"_a, "after"_a,
+             "Along dimension 0, the edge value not repeated.")
+        .def("cast", &cast, "dtype"_a)
+        .def("copy_to", &copy_to, "destination"_a,
+             "A node that writes self into a piece of state: an effect.");
+}
+
+void bind_tensors(nb::module_ &m) {
+    nb::class_<Tensor> tensor(m, "Tensor",
+                              "A node of a graph, or a weight or piece of state that one reads.");
+    tensor
+        .def_prop_ro("shape",
+                     [](const Tensor &t) {
+                         return nb::make_tuple(t.raw->ne[0], t.raw->ne[1], t.raw->ne[2], t.raw->ne[3]);
+                     })
+        .def_prop_ro("dtype", [](const Tensor &t) { return std::string(ggml_type_name(t.raw->type)); })
+        .def_prop_ro(
+            "on_cpu", [](const Tensor &t) { return t.graph && t.graph->backend().is_cpu(); },
+            "Whether the graph of this tensor runs on the CPU, where the fused operations are.")
+        .def_prop_ro("is_contiguous", [](const Tensor &t) { return ggml_is_contiguous(t.raw); })
+        .def("__repr__", [](const Tensor &t) { return "<Tensor " + describe(t) + ">"; });
+    bind_arithmetic(tensor);
+    bind_layout(tensor);
+    tensor.def("get_rows", &get_rows, "ids"_a, "Rows of a table as f32 [width, ids].")
+        .def("set_rows", &set_rows, "values"_a, "ids"_a,
+             "self with `values` written at rows `ids`: read self through it.")
+        .def("rope", &rope, "positions"_a, "dimensions"_a, "theta"_a,
+             "Rotary embedding over half-split pairs.")
+        .def("flash_attention", &flash_attention, "keys"_a, "values"_a, "mask"_a, "scale"_a)
+        .def("attention", &attention, "keys"_a, "values"_a, "positions"_a, "scale"_a, "window"_a = 0,
+             "causal"_a = true);
+    m.def("matmul", &matmul, "weights"_a, "inputs"_a, "weights [k, m] x inputs [k, n] -> [m, n].");
+}
+
+void bind_graphs(nb::module_ &m) {
+    nb::class_<Program>(m, "Program", "A graph allocated once and run many times.")
+        .def("__call__", &run_program, "inputs"_a)
+        .def("profile", &profile_program, "inputs"_a,
+             "Run node by node: (operation, name, operand type, shape, milliseconds).")
+        .def_prop_ro("nodes", &Program::node_count)
+        .def_prop_ro("buffer_bytes", &Program::buffer_bytes);
+    nb::class_<Graph>(m, "Graph", "A graph under construction.")
+        .def(nb::init<std::shared_ptr<Backend>, size_t>(), "backend"_a, "max_operations"_a)
+        .def("input", &Graph::input, "name"_a, "shape"_a, "dtype"_a = "f32")
+        .def("use", &Graph::use, "leaf"_a)
+        .def("effect", &Graph::effect, "tensor"_a)
+        .def("program", &Graph::program, "outputs"_a);
+    nb::class_<State>(m, "State", "Named tensors on a device that keep their contents between runs.")
+        .def(nb::new_([](std::shared_ptr<Backend> backend, const State::Layout &layout) {
+                 return std::make_shared<State>(std::move(backend), layout);
+             }),
+             "backend"_a, "layout"_a)
+        .def("__getitem__", &State::tensor, "name"_a)
+        .def_prop_ro("names", &State::names)
+        .def_prop_ro("bytes", &State::bytes)
+        .def("zero", &State::zero)
+        .def("copy_from", &State::copy_from, "other"_a)
+        .def(
+            "read",
+            [](State &state, const std::string &name) {
+                const ggml_tensor *tensor = state.tensor(name).raw;
+                auto array = new_array(array_shape(tensor), tensor->type);
+                state.read(name, array.data(), ggml_nbytes(tensor));
+                return array;
+            },
+            "name"_a)
+        .def(
+            "write",
+            [](State &state, const std::string &name, const AnyArray &array) {
+                check_array(name, array, state.tensor(name).raw);
+                state.write(name, array.data(), array.nbytes());
+            },
+            "name"_a, "array"_a);
+}
+
+}  // namespace
+
+void bind_engine(nb::module_ &module) {
+    nb::exception<FileError>(module, "FileError", PyExc_RuntimeError);
+    nb::exception<DeviceError>(module, "DeviceError", PyExc_RuntimeError);
+    bind_devices(module);
+    bind_weights(module);
+    bind_tensors(module);
+    bind_graphs(module);
+}
+
+}  // namespace ggtts

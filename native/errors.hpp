@@ -1,0 +1,19 @@
+// Failures that Python turns into its own exceptions (see core/engine/errors in the binding file).
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace ggtts {
+
+// A file that cannot be used as a model: missing, truncated, or not GGUF at all.
+struct FileError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// A device that is missing, out of memory, or that failed while computing.
+struct DeviceError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+}  // namespace ggtts

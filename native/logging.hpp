@@ -1,0 +1,16 @@
+// GGML's log, handed to whoever asked for it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace ggtts {
+
+enum class LogLevel { debug = 10, info = 20, warning = 30, error = 40 };
+
+using LogSink = std::function<void(LogLevel, const std::string &)>;
+
+// Replaces the receiver of GGML's log lines; an empty function silences them.
+void set_log_sink(LogSink sink);
+
+}  // namespace ggtts

@@ -1,0 +1,8 @@
+// The native module ggtts._native: the engine under core/engine and the samplers under core/sampling.
+#include "bindings.hpp"
+
+NB_MODULE(_native, module) {
+    module.doc() = "The native engine of ggtts: GGML devices, weights, graphs and samplers.";
+    ggtts::bind_engine(module);
+    ggtts::bind_sampler(module);
+}

@@ -1,0 +1,233 @@
+#include "sampler.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "philox.hpp"
+
+namespace ggtts {
+
+namespace {
+
+constexpr float impossible = -std::numeric_limits<float>::infinity();
+
+void require(bool condition, const char *message) {
+    if (!condition) {
+        throw std::invalid_argument(message);
+    }
+}
+
+}  // namespace
+
+TokenSampler::TokenSampler(SamplingOptions options, TokenRules rules, std::uint64_t seed,
+                           std::uint64_t codebooks)
+    : options_(options), rules_(rules), seed_(seed), codebooks_(codebooks) {
+    require(std::isfinite(options.temperature) && options.temperature >= 0.0F,
+            "temperature must be a finite number, zero or above");
+    require(options.top_k >= 0, "top_k must be zero (off) or above");
+    require(options.top_p >= 0.0 && options.top_p <= 1.0, "top_p must be between 0 and 1");
+    require(std::isfinite(options.repetition_penalty) && options.repetition_penalty > 0.0F,
+            "repetition_penalty must be a finite number above zero");
+    require(rules.suppress_first >= 0 && rules.suppress_first <= rules.suppress_last,
+            "the range of suppressed tokens must be 0 <= first <= last");
+    require(codebooks > 0, "the number of codebooks must be above zero");
+}
+
+std::int32_t TokenSampler::sample(std::span<const float> logits, std::uint64_t frame,
+                                  std::uint64_t codebook) {
+    require(codebook < codebooks_, "the codebook is outside the frame");
+    process(logits);
+    const std::int32_t token =
+        greedy() ? best() : draw(philox_uniform(seed_, codebooks_ * frame + codebook), weigh());
+    remember(token);
+    return token;
+}
+
+void TokenSampler::probabilities(std::span<const float> logits, std::span<float> result) {
+    require(logits.size() == result.size(), "the result must be as long as the logits");
+    process(logits);
+    std::fill(result.begin(), result.end(), 0.0F);
+    if (greedy()) {
+        result[static_cast<std::size_t>(best())] = 1.0F;
+        return;
+    }
+    const double total = weigh();
+    for (std::size_t rank = 0; rank < candidates_.size(); ++rank) {
+        result[static_cast<std::size_t>(candidates_[rank])] = static_cast<float>(weights_[rank] / total);
+    }
+}
+
+// The order is that of transformers' generate(): processors (also when greedy), then warpers.
+void TokenSampler::process(std::span<const float> logits) {
+    load(logits);
+    penalise_repetition();
+    forbid();
+    require(std::any_of(scores_.begin(), scores_.end(), [](float score) { return score != impossible; }),
+            "the logits leave no token that may be chosen");
+    if (!greedy()) {
+        apply_temperature();
+        keep_top_k();
+        keep_top_p();
+    }
+}
+
+void TokenSampler::load(std::span<const float> logits) {
+    require(!logits.empty(), "the logits are empty");
+    require(logits.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
+            "the vocabulary is too large");
+    scores_.assign(logits.begin(), logits.end());
+    bool usable = true;
+    for (const float logit : logits) {
+        usable &=
+            logit < std::numeric_limits<float>::infinity();  // false for NaN; no branch, so it vectorises
+    }
+    for (std::size_t token = 0; !usable && token < logits.size(); ++token) {
+        if (std::isnan(logits[token]) || logits[token] == std::numeric_limits<float>::infinity()) {
+            throw std::invalid_argument("logit " + std::to_string(token) + " of " +
+                                        std::to_string(logits.size()) +
+                                        (std::isnan(logits[token]) ? " is not a number" : " is infinite") +
+                                        ": the model overflowed or its weights are damaged");
+        }
+    }
+}
+
+// RepetitionPenaltyLogitsProcessor (Keskar et al., "CTRL", section 4.1): once per distinct token.
+void TokenSampler::penalise_repetition() {
+    if (options_.repetition_penalty == 1.0F) {
+        return;
+    }
+    for (const std::int32_t token : history_) {
+        require(static_cast<std::size_t>(token) < scores_.size(), "the logits are shorter than those before");
+        float &score = scores_[static_cast<std::size_t>(token)];
+        score = score < 0.0F ? score * options_.repetition_penalty : score / options_.repetition_penalty;
+    }
+}
+
+// MinNewTokensLengthLogitsProcessor and SuppressTokensLogitsProcessor.
+void TokenSampler::forbid() {
+    const auto size = static_cast<std::int32_t>(scores_.size());
+    for (std::int32_t token = rules_.suppress_first; token < std::min(rules_.suppress_last, size); ++token) {
+        if (token != rules_.end_token) {
+            scores_[static_cast<std::size_t>(token)] = impossible;
+        }
+    }
+    if (drawn_ < rules_.minimum_tokens && rules_.end_token >= 0 && rules_.end_token < size) {
+        scores_[static_cast<std::size_t>(rules_.end_token)] = impossible;
+    }
+}
+
+// TemperatureLogitsWarper. The maximum goes first, which softmax does not see: a tiny temperature cannot
+// overflow the scores then, and the best score is zero from here on.
+void TokenSampler::apply_temperature() {
+    const float highest = scores_[static_cast<std::size_t>(best())];
+    for (float &score : scores_) {
+        score = (score - highest) / options_.temperature;
+    }
+}
+
+// TopKLogitsWarper: ties with the k-th score stay.
+void TokenSampler::keep_top_k() {
+    const auto count = static_cast<std::size_t>(options_.top_k);
+    float threshold = std::numeric_limits<float>::lowest();
+    if (count > 0 && count < scores_.size()) {
+        ranking_.resize(count);
+        std::partial_sort_copy(scores_.begin(), scores_.end(), ranking_.begin(), ranking_.end(),
+                               std::greater<>());
+        threshold = std::max(threshold, ranking_.back());
+    }
+    candidates_.clear();
+    for (std::size_t token = 0; token < scores_.size(); ++token) {
+        if (scores_[token] >= threshold) {
+            candidates_.push_back(static_cast<std::int32_t>(token));
+        }
+    }
+}
+
+// TopPLogitsWarper (Holtzman et al., "The curious case of neural text degeneration"): in ascending order,
+// tokens go while their cumulative probability is at most 1 - p; of equal scores the lower id goes first.
+void TokenSampler::keep_top_p() {
+    if (options_.top_p >= 1.0) {
+        return;
+    }
+    const double total = weigh();
+    const auto limit = static_cast<float>(1.0 - options_.top_p);
+    const auto score = [this](std::int32_t token) { return scores_[static_cast<std::size_t>(token)]; };
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [&score](std::int32_t left, std::int32_t right) { return score(left) < score(right); });
+    std::size_t removed = 0;
+    for (double sum = 0.0; removed + 1 < candidates_.size(); ++removed) {
+        sum += std::exp(score(candidates_[removed]));
+        if (static_cast<float>(sum / total) > limit) {
+            break;
+        }
+    }
+    candidates_.erase(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(removed));
+    std::sort(candidates_.begin(), candidates_.end());
+}
+
+// Unnormalised softmax of the candidates into `weights_`; returns their sum. The best score is zero.
+double TokenSampler::weigh() {
+    weights_.clear();
+    double total = 0.0;
+    for (const std::int32_t token : candidates_) {
+        weights_.push_back(std::exp(scores_[static_cast<std::size_t>(token)]));
+        total += weights_.back();
+    }
+    return total;
+}
+
+// First maximum. Blocks are compared without branches first, which is several times faster.
+std::int32_t TokenSampler::best() const {
+    constexpr std::size_t lanes = 16;
+    std::array<float, lanes> highest;
+    highest.fill(impossible);
+    std::size_t token = 0;
+    for (; token + lanes <= scores_.size(); token += lanes) {
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+            highest[lane] = scores_[token + lane] > highest[lane] ? scores_[token + lane] : highest[lane];
+        }
+    }
+    float maximum = *std::max_element(highest.begin(), highest.end());
+    for (; token < scores_.size(); ++token) {
+        maximum = std::max(maximum, scores_[token]);
+    }
+    return static_cast<std::int32_t>(std::find(scores_.begin(), scores_.end(), maximum) - scores_.begin());
+}
+
+// Inverse of the cumulative distribution in vocabulary order. The uniform may be exactly 1, and then
+// rounding must not run past the last token that has a weight.
+std::int32_t TokenSampler::draw(float uniform, double total) const {
+    const double target = static_cast<double>(uniform) * total;
+    double sum = 0.0;
+    std::int32_t chosen = candidates_.front();
+    for (std::size_t rank = 0; rank < candidates_.size(); ++rank) {
+        if (weights_[rank] == 0.0F) {
+            continue;
+        }
+        chosen = candidates_[rank];
+        sum += weights_[rank];
+        if (sum >= target) {
+            break;
+        }
+    }
+    return chosen;
+}
+
+void TokenSampler::remember(std::int32_t token) {
+    ++drawn_;
+    const auto index = static_cast<std::size_t>(token);
+    if (seen_.size() < scores_.size()) {
+        seen_.resize(scores_.size(), false);
+    }
+    if (!seen_[index]) {
+        seen_[index] = true;
+        history_.push_back(token);
+    }
+}
+
+}  // namespace ggtts

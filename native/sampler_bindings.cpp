@@ -1,0 +1,78 @@
+// The Python face of the sampler. std::invalid_argument arrives there as ValueError.
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <tuple>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.hpp"
+#include "philox.hpp"
+#include "sampler.hpp"
+
+namespace ggtts {
+
+namespace {
+
+namespace nb = nanobind;
+
+using Logits = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Probabilities = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
+
+std::span<const float> view(const Logits &logits) {
+    return {logits.data(), logits.shape(0)};
+}
+
+Probabilities probabilities(TokenSampler &sampler, const Logits &logits) {
+    const std::size_t size = logits.shape(0);
+    auto *values = new float[size];
+    nb::capsule owner(values, [](void *pointer) noexcept { delete[] static_cast<float *>(pointer); });
+    sampler.probabilities(view(logits), {values, size});
+    return Probabilities(values, {size}, owner);
+}
+
+void construct(TokenSampler *sampler, bool do_sample, float temperature, std::int32_t top_k, double top_p,
+               float repetition_penalty, std::int32_t end_token, std::int32_t suppress_first,
+               std::int32_t suppress_last, std::int64_t minimum_tokens, std::uint64_t seed,
+               std::uint64_t codebooks) {
+    const SamplingOptions options{do_sample, temperature, top_k, top_p, repetition_penalty};
+    const TokenRules rules{end_token, suppress_first, suppress_last, minimum_tokens};
+    new (sampler) TokenSampler(options, rules, seed, codebooks);
+}
+
+}  // namespace
+
+void bind_sampler(nb::module_ &module) {
+    module.def(
+        "philox_block",
+        [](std::uint64_t seed, std::uint64_t subsequence) {
+            const PhiloxBlock block = philox_block(seed, subsequence);
+            return std::tuple_cat(block);
+        },
+        nb::arg("seed"), nb::arg("subsequence"), "The four 32-bit words of Philox4x32-10 for this counter.");
+    module.def("philox_uniform", &philox_uniform, nb::arg("seed"), nb::arg("subsequence"),
+               "One float32 uniform number in (0, 1], from the first word of the block.");
+
+    nb::class_<TokenSampler>(module, "TokenSampler", "Draws the tokens of one sequence from their logits.")
+        .def("__init__", &construct, nb::kw_only(), nb::arg("do_sample"), nb::arg("temperature"),
+             nb::arg("top_k"), nb::arg("top_p"), nb::arg("repetition_penalty"), nb::arg("end_token"),
+             nb::arg("suppress_first"), nb::arg("suppress_last"), nb::arg("minimum_tokens"), nb::arg("seed"),
+             nb::arg("codebooks"))
+        .def(
+            "sample",
+            [](TokenSampler &sampler, const Logits &logits, std::uint64_t frame, std::uint64_t codebook) {
+                return sampler.sample(view(logits), frame, codebook);
+            },
+            nb::arg("logits"), nb::arg("frame"), nb::arg("codebook"), "Choose and remember one token.")
+        .def("probabilities", &probabilities, nb::arg("logits"),
+             "The distribution that `sample` would draw from, float32 [vocabulary].")
+        .def_prop_ro("history", &TokenSampler::history,
+                     "Distinct tokens drawn so far, in order of first appearance.")
+        .def_prop_ro("drawn", &TokenSampler::drawn, "How many tokens were drawn so far.");
+}
+
+}  // namespace ggtts

@@ -1,0 +1,111 @@
+// Tensors and the operations on them, checked before GGML sees them: a wrong shape or type is an exception,
+// never an abort.
+#pragma once
+
+#include <ggml-cpp.h>
+#include <ggml.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace ggtts {
+
+class Backend;
+
+struct Tensor;
+
+using Shape = std::array<int64_t, 4>;
+
+// What one operation may add to a graph: its node, and the copies and views around it.
+inline constexpr size_t tensors_per_operation = 4;
+
+// The tensors of one graph under construction, and everything they refer to.
+class GraphContext {
+public:
+    GraphContext(std::shared_ptr<Backend> backend, size_t max_tensors);
+
+    Backend &backend() const { return *backend_; }
+    const std::shared_ptr<Backend> &shared_backend() const { return backend_; }
+    // GGML's context, with room for a few more tensors; throws when the graph has outgrown it.
+    ggml_context *room();
+    size_t tensor_count() const { return tensor_count_; }
+    // Keeps something alive as long as the graph.
+    void retain(std::shared_ptr<const void> owner);
+    // The same for a weight or a piece of state that the graph reads.
+    void retain_leaf(const Tensor &leaf);
+    // Throws when a leaf has no memory yet: GGML would compute with whatever lies there.
+    void check_leaves_placed() const;
+    // Ids in this input index a table of `rows` rows: checked whenever the input is set.
+    void limit_input(const ggml_tensor *input, int64_t rows);
+    // Nothing when the input's values are free.
+    const int64_t *input_limit(const ggml_tensor *input) const;
+
+private:
+    std::shared_ptr<Backend> backend_;
+    ggml_context_ptr context_;
+    size_t max_tensors_;
+    size_t tensor_count_ = 0;
+    std::vector<std::shared_ptr<const void>> retained_;
+    std::unordered_map<const void *, size_t> retained_index_;
+    std::vector<const ggml_tensor *> leaves_;
+    std::unordered_map<const ggml_tensor *, int64_t> limits_;
+};
+
+// A node of a graph, or a leaf (a weight, a piece of state) that joins the graph of the tensor it meets.
+struct Tensor {
+    ggml_tensor *raw = nullptr;
+    std::shared_ptr<GraphContext> graph;  // null for a leaf
+    std::shared_ptr<const void> owner;    // what keeps a leaf alive
+    bool matrix_only = false;             // may lie in a repacked layout that only matmul can read
+
+    Shape shape() const { return {raw->ne[0], raw->ne[1], raw->ne[2], raw->ne[3]}; }
+};
+
+ggml_type parse_type(const std::string &name);
+std::string describe(const Tensor &tensor);
+
+// Elementwise, the second operand repeated to the first one's shape.
+Tensor add(const Tensor &a, const Tensor &b);
+Tensor subtract(const Tensor &a, const Tensor &b);
+Tensor multiply(const Tensor &a, const Tensor &b);
+Tensor divide(const Tensor &a, const Tensor &b);
+// a * factor + offset
+Tensor scale(const Tensor &a, float factor, float offset);
+
+// weights [k, m] x inputs [k, n] -> [m, n]; further dimensions of the weights are shared among those of the
+// inputs.
+Tensor matmul(const Tensor &weights, const Tensor &inputs);
+
+Tensor unary(const Tensor &a, const std::string &operation);
+Tensor clamp(const Tensor &a, float low, float high);
+Tensor swiglu(const Tensor &gate, const Tensor &up);
+Tensor rms_norm(const Tensor &a, float epsilon);
+Tensor layer_norm(const Tensor &a, float epsilon);
+Tensor softmax(const Tensor &a, float scale, const Tensor *mask);
+Tensor sum_rows(const Tensor &a);
+Tensor mean_rows(const Tensor &a);
+Tensor argmax(const Tensor &a);
+
+Tensor reshape(const Tensor &a, const std::vector<int64_t> &shape);
+Tensor permute(const Tensor &a, const std::array<int, 4> &axes);
+Tensor contiguous(const Tensor &a);
+Tensor slice(const Tensor &a, int dimension, int64_t start, int64_t length);
+Tensor concat(const Tensor &a, const Tensor &b, int dimension);
+Tensor repeat(const Tensor &a, const std::vector<int64_t> &shape);
+Tensor pad(const Tensor &a, int dimension, int64_t before, int64_t after);
+Tensor reflect_pad(const Tensor &a, int64_t before, int64_t after);
+Tensor cast(const Tensor &a, const std::string &type);
+Tensor copy_to(const Tensor &a, const Tensor &destination);
+
+Tensor get_rows(const Tensor &table, const Tensor &ids);
+Tensor set_rows(const Tensor &destination, const Tensor &values, const Tensor &ids);
+Tensor rope(const Tensor &a, const Tensor &positions, int dimensions, float theta);
+Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &mask, float scale);
+Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &positions, float scale,
+                 int64_t window, bool causal);
+
+}  // namespace ggtts

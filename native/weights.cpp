@@ -1,0 +1,227 @@
+#include "weights.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "errors.hpp"
+
+namespace ggtts {
+namespace {
+
+constexpr size_t tensors_per_context = 1024;
+
+ggml_context_ptr new_description_context(size_t tensors) {
+    ggml_context_ptr context(ggml_init({tensors * ggml_tensor_overhead(), nullptr, /*no_alloc=*/true}));
+    if (!context)
+        throw std::bad_alloc();
+    return context;
+}
+
+void from_float32(ggml_type type, const float *values, void *out, int64_t rows, int64_t width) {
+    if (type == GGML_TYPE_F32) {
+        std::memcpy(out, values, static_cast<size_t>(rows * width) * sizeof(float));
+    } else if (type == GGML_TYPE_F16) {
+        ggml_fp32_to_fp16_row(values, static_cast<ggml_fp16_t *>(out), rows * width);
+    } else if (type == GGML_TYPE_BF16) {
+        ggml_fp32_to_bf16_row(values, static_cast<ggml_bf16_t *>(out), rows * width);
+    } else if (ggml_is_quantized(type) && width % ggml_blck_size(type) == 0) {
+        ggml_quantize_chunk(type, values, out, 0, rows, width, nullptr);
+    } else {
+        throw std::invalid_argument(std::string("values cannot be stored as ") + ggml_type_name(type));
+    }
+}
+
+}  // namespace
+
+Weights::Weights(std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file)
+    : backend_(std::move(backend)), file_(std::move(file)) {}
+
+ggml_tensor *Weights::describe_tensor(const std::string &name, ggml_type type,
+                                      const std::vector<int64_t> &shape) {
+    if (contexts_.empty() || ggml_used_mem(contexts_.back().get()) + ggml_tensor_overhead() >
+                                 tensors_per_context * ggml_tensor_overhead()) {
+        contexts_.push_back(new_description_context(tensors_per_context));
+    }
+    ggml_tensor *tensor =
+        ggml_new_tensor(contexts_.back().get(), type, static_cast<int>(shape.size()), shape.data());
+    ggml_set_name(tensor, name.c_str());
+    return tensor;
+}
+
+Tensor Weights::matrix(const std::string &name) {
+    std::lock_guard lock(mutex_);
+    const FileTensor &stored = file_->tensor(name);
+    return find_or_add("matrix:" + name, stored, stored.type, true);
+}
+
+Tensor Weights::tensor(const std::string &name, std::optional<ggml_type> type) {
+    std::lock_guard lock(mutex_);
+    const FileTensor &stored = file_->tensor(name);
+    const ggml_type wanted = type.value_or(stored.type);
+    return find_or_add(std::string(ggml_type_name(wanted)) + ":" + name, stored, wanted, false);
+}
+
+Tensor Weights::find_or_add(const Key &key, const FileTensor &stored, ggml_type type, bool as_matrix) {
+    const auto found = known_.find(key);
+    if (found != known_.end())
+        return leaf(found->second.raw, found->second.matrix_only);
+    if (type != stored.type && ggml_is_quantized(type)) {
+        throw std::invalid_argument("a weight converts to f32, f16 or bf16 only, not to " +
+                                    std::string(ggml_type_name(type)));
+    }
+    ggml_tensor *raw = describe_tensor(stored.name, type, stored.shape);
+    const auto buffer_type = choose_buffer_type(raw, as_matrix);
+    const bool repacked = as_matrix && buffer_type != backend_->default_buffer_type();
+    known_.emplace(key, Tensor{raw, nullptr, nullptr, repacked});
+    pending_.push_back({raw, &stored, {}, buffer_type});
+    return leaf(raw, repacked);
+}
+
+Tensor Weights::constant(const std::string &name, const std::vector<int64_t> &shape, const float *values,
+                         ggml_type type, bool as_matrix) {
+    std::lock_guard lock(mutex_);
+    const Key key = "constant:" + name;
+    if (known_.count(key) != 0)
+        throw std::invalid_argument("there already is a constant '" + name + "'");
+    if (shape.empty() || shape.size() > 4)
+        throw std::invalid_argument("a constant has 1 to 4 dimensions");
+    int64_t rows = 1;
+    for (size_t i = 0; i < shape.size(); ++i) {
+        if (shape[i] < 1)
+            throw std::invalid_argument("a constant without values: '" + name + "'");
+        if (i > 0)
+            rows *= shape[i];
+    }
+    if (shape[0] % ggml_blck_size(type) != 0) {
+        throw std::invalid_argument("rows of " + std::to_string(shape[0]) + " do not fit " +
+                                    ggml_type_name(type));
+    }
+    ggml_tensor *raw = describe_tensor(name.substr(0, GGML_MAX_NAME - 1), type, shape);
+    std::vector<uint8_t> contents(ggml_nbytes(raw));
+    from_float32(type, values, contents.data(), rows, shape[0]);
+    const auto buffer_type = choose_buffer_type(raw, as_matrix);
+    const bool repacked = as_matrix && buffer_type != backend_->default_buffer_type();
+    known_.emplace(key, Tensor{raw, nullptr, nullptr, repacked});
+    pending_.push_back({raw, nullptr, std::move(contents), buffer_type});
+    return leaf(raw, repacked);
+}
+
+ggml_backend_buffer_type_t Weights::choose_buffer_type(const ggml_tensor *tensor, bool as_matrix) const {
+    if (as_matrix && ggml_n_dims(tensor) <= 2) {
+        for (const auto type : backend_->matrix_buffer_types()) {
+            if (matrix_product_supported(type, tensor))
+                return type;
+        }
+    }
+    return backend_->default_buffer_type();
+}
+
+// GGML answers this question about an operation, so a small one is described: matrix x one column.
+bool Weights::matrix_product_supported(ggml_backend_buffer_type_t type, const ggml_tensor *matrix) const {
+    const ggml_context_ptr context = new_description_context(4);
+    ggml_tensor *weight = ggml_new_tensor_2d(context.get(), matrix->type, matrix->ne[0], matrix->ne[1]);
+    ggml_tensor *column = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, matrix->ne[0], 1);
+    const ggml_backend_buffer_ptr probe(ggml_backend_buft_alloc_buffer(type, 0));
+    if (!probe)
+        return false;
+    weight->buffer = probe.get();
+    ggml_tensor *product = ggml_mul_mat(context.get(), weight, column);
+    return ggml_backend_dev_supports_op(backend_->device(), product);
+}
+
+bool Weights::can_stay_mapped(const Pending &pending) const {
+    return backend_->is_cpu() && pending.stored != nullptr && pending.tensor->type == pending.stored->type &&
+           pending.buffer_type == backend_->default_buffer_type() &&
+           reinterpret_cast<uintptr_t>(pending.stored->data) %
+                   ggml_backend_buft_get_alignment(pending.buffer_type) ==
+               0;
+}
+
+void Weights::map_in_place(const Pending &pending) {
+    if (!mapped_buffer_) {
+        const MappedFile &mapping = file_->mapping();
+        // GGML does not write to weights: the constness of the mapping is only lost in its signature.
+        mapped_buffer_.reset(
+            ggml_backend_cpu_buffer_from_ptr(const_cast<uint8_t *>(mapping.data()), mapping.size()));
+        if (!mapped_buffer_)
+            throw DeviceError(file_->path() + ": the mapped file cannot be used as a buffer");
+        ggml_backend_buffer_set_usage(mapped_buffer_.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    }
+    if (ggml_backend_tensor_alloc(mapped_buffer_.get(), pending.tensor,
+                                  const_cast<uint8_t *>(pending.stored->data)) != GGML_STATUS_SUCCESS) {
+        throw DeviceError(file_->path() + ": tensor '" + pending.stored->name +
+                          "' cannot be used where it lies");
+    }
+    mapped_bytes_ += pending.stored->bytes;
+}
+
+void Weights::allocate(ggml_backend_buffer_type_t type, const std::vector<Pending *> &group) {
+    const size_t alignment = ggml_backend_buft_get_alignment(type);
+    const auto aligned = [alignment](size_t bytes) {
+        return (bytes + alignment - 1) / alignment * alignment;
+    };
+    size_t total = 0;
+    for (const Pending *pending : group)
+        total += aligned(ggml_backend_buft_get_alloc_size(type, pending->tensor));
+    ggml_backend_buffer_ptr buffer(ggml_backend_buft_alloc_buffer(type, total));
+    if (!buffer) {
+        throw DeviceError(file_->path() + ": no room for " + std::to_string(total / 1000000) +
+                          " MB of weights on " + ggml_backend_buft_name(type));
+    }
+    ggml_backend_buffer_set_usage(buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    auto *base = static_cast<uint8_t *>(ggml_backend_buffer_get_base(buffer.get()));
+    size_t offset = 0;
+    for (const Pending *pending : group) {
+        if (ggml_backend_tensor_alloc(buffer.get(), pending->tensor, base + offset) != GGML_STATUS_SUCCESS) {
+            throw DeviceError(file_->path() + ": tensor '" + pending->tensor->name + "' could not be placed");
+        }
+        offset += aligned(ggml_backend_buft_get_alloc_size(type, pending->tensor));
+    }
+    allocated_bytes_ += total;
+    buffers_.push_back(std::move(buffer));
+    for (const Pending *pending : group)
+        fill(*pending);
+}
+
+void Weights::fill(const Pending &pending) {
+    ggml_tensor *tensor = pending.tensor;
+    if (pending.stored == nullptr) {
+        ggml_backend_tensor_set(tensor, pending.contents.data(), 0, pending.contents.size());
+        return;
+    }
+    const FileTensor &stored = *pending.stored;
+    if (tensor->type == stored.type) {
+        ggml_backend_tensor_set(tensor, stored.data, 0, stored.bytes);
+    } else {
+        const int64_t width = tensor->ne[0], rows = ggml_nrows(tensor);
+        std::vector<float> row(static_cast<size_t>(width));
+        std::vector<uint8_t> converted(ggml_row_size(tensor->type, width));
+        const size_t stored_row = ggml_row_size(stored.type, width);
+        for (int64_t r = 0; r < rows; ++r) {
+            to_float32(stored.type, stored.data + static_cast<size_t>(r) * stored_row, row.data(), width);
+            from_float32(tensor->type, row.data(), converted.data(), 1, width);
+            ggml_backend_tensor_set(tensor, converted.data(), static_cast<size_t>(r) * converted.size(),
+                                    converted.size());
+        }
+    }
+    file_->mapping().release(stored.data, stored.bytes);
+}
+
+void Weights::place() {
+    std::lock_guard lock(mutex_);
+    // Whatever fails below is not tried again: a graph that reads an unplaced weight is refused.
+    std::vector<Pending> waiting;
+    waiting.swap(pending_);
+    std::map<ggml_backend_buffer_type_t, std::vector<Pending *>> groups;
+    for (Pending &pending : waiting) {
+        if (can_stay_mapped(pending)) {
+            map_in_place(pending);
+        } else {
+            groups[pending.buffer_type].push_back(&pending);
+        }
+    }
+    for (const auto &[type, group] : groups)
+        allocate(type, group);
+}
+
+}  // namespace ggtts

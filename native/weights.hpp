@@ -1,0 +1,77 @@
+// The weights of one GGUF file on one device: placed lazily, each where its kernel is fastest, mapped in
+// place when possible.
+#pragma once
+
+#include <ggml-cpp.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backend.hpp"
+#include "gguf_file.hpp"
+#include "tensor.hpp"
+
+namespace ggtts {
+
+class Weights : public std::enable_shared_from_this<Weights> {
+public:
+    Weights(std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file);
+
+    const GgufFile &file() const { return *file_; }
+    const std::shared_ptr<Backend> &backend() const { return backend_; }
+
+    // The left operand of matrix products: may be stored in a repacked layout.
+    Tensor matrix(const std::string &name);
+    // As stored, or converted to another float type.
+    Tensor tensor(const std::string &name, std::optional<ggml_type> type);
+    // A weight computed on the host. `values` are float32 in GGML order. The name is unique in this object.
+    Tensor constant(const std::string &name, const std::vector<int64_t> &shape, const float *values,
+                    ggml_type type, bool as_matrix);
+
+    // Gives every tensor asked for since the last call its memory and contents. Throws DeviceError when it
+    // does not fit.
+    void place();
+
+    // Bytes on the device beyond what stays mapped, and bytes used in place.
+    size_t allocated_bytes() const { return allocated_bytes_; }
+    size_t mapped_bytes() const { return mapped_bytes_; }
+
+private:
+    struct Pending {
+        ggml_tensor *tensor;
+        const FileTensor *stored;       // null for a constant
+        std::vector<uint8_t> contents;  // for a constant
+        ggml_backend_buffer_type_t buffer_type;
+    };
+    using Key = std::string;
+
+    Tensor find_or_add(const Key &key, const FileTensor &stored, ggml_type type, bool as_matrix);
+    ggml_tensor *describe_tensor(const std::string &name, ggml_type type, const std::vector<int64_t> &shape);
+    ggml_backend_buffer_type_t choose_buffer_type(const ggml_tensor *tensor, bool as_matrix) const;
+    bool matrix_product_supported(ggml_backend_buffer_type_t type, const ggml_tensor *matrix) const;
+    bool can_stay_mapped(const Pending &pending) const;
+    void map_in_place(const Pending &pending);
+    void allocate(ggml_backend_buffer_type_t type, const std::vector<Pending *> &group);
+    void fill(const Pending &pending);
+    Tensor leaf(ggml_tensor *raw, bool matrix_only) {
+        return {raw, nullptr, shared_from_this(), matrix_only};
+    }
+
+    std::shared_ptr<Backend> backend_;
+    std::shared_ptr<const GgufFile> file_;
+    std::vector<ggml_context_ptr> contexts_;
+    std::vector<ggml_backend_buffer_ptr> buffers_;
+    ggml_backend_buffer_ptr mapped_buffer_;
+    std::unordered_map<Key, Tensor> known_;  // leaves hold no owner here: the owner is this object
+    std::vector<Pending> pending_;
+    size_t allocated_bytes_ = 0;
+    size_t mapped_bytes_ = 0;
+    mutable std::mutex mutex_;
+};
+
+}  // namespace ggtts

@@ -1,0 +1,250 @@
+"""Every operation of the engine against numpy, over shapes that catch wrong strides and wrong broadcasting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from ggtts.core.engine import Engine, Graph, Tensor, matmul
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine("cpu", threads=2)
+
+
+def run(engine: Engine, build: Callable[..., Tensor], *arrays: np.ndarray) -> np.ndarray:
+    """Build one operation over inputs of these arrays and return its result."""
+    graph = engine.graph(64)
+    names = {
+        np.dtype("float32"): "f32",
+        np.dtype("int32"): "i32",
+        np.dtype("int64"): "i64",
+        np.dtype("float16"): "f16",
+    }
+    inputs = [
+        graph.input(f"x{i}", tuple(reversed(array.shape)), names[array.dtype])
+        for i, array in enumerate(arrays)
+    ]
+    program = graph.program({"out": build(*inputs)})
+    return program(**{f"x{i}": array for i, array in enumerate(arrays)})["out"]
+
+
+def random(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("shape", "other"),
+    [((3, 5), (3, 5)), ((3, 5), (5,)), ((2, 3, 7), (3, 1)), ((4, 3, 7), (1, 3, 7)), ((6, 4), (1, 1))],
+)
+def test_elementwise_operators_broadcast(
+    engine: Engine, shape: tuple[int, ...], other: tuple[int, ...]
+) -> None:
+    a, b = random(*shape), np.abs(random(*other)) + 0.5
+    np.testing.assert_allclose(run(engine, lambda x, y: x + y, a, b), a + b, rtol=1e-6)
+    np.testing.assert_allclose(run(engine, lambda x, y: x - y, a, b), a - b, rtol=1e-6)
+    np.testing.assert_allclose(run(engine, lambda x, y: x * y, a, b), a * b, rtol=1e-6)
+    np.testing.assert_allclose(run(engine, lambda x, y: x / y, a, b), a / b, rtol=1e-6)
+
+
+def test_operators_with_numbers(engine: Engine) -> None:
+    a = random(4, 9)
+    np.testing.assert_allclose(run(engine, lambda x: 2.0 * x + 1.0, a), 2 * a + 1, rtol=1e-6)
+    np.testing.assert_allclose(run(engine, lambda x: 1.0 - x, a), 1 - a, rtol=1e-6)
+    np.testing.assert_allclose(run(engine, lambda x: -(x / 4.0) - 3.0, a), -a / 4 - 3, rtol=1e-6)
+
+
+UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+    "relu": lambda x: np.maximum(x, 0),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "exp": np.exp,
+    "sqr": np.square,
+    "sin": np.sin,
+    "cos": np.cos,
+    "abs": np.abs,
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_unary(engine: Engine, name: str, transposed: bool) -> None:
+    a = random(3, 5, 8)
+    result = run(engine, lambda x: getattr(x.transpose() if transposed else x, name)(), a)
+    expected = UNARY[name](a.astype(np.float64))
+    np.testing.assert_allclose(
+        result, expected.swapaxes(1, 2) if transposed else expected, atol=2e-6, rtol=2e-6
+    )
+
+
+def test_log_sqrt_clamp(engine: Engine) -> None:
+    a = np.abs(random(6, 7)) + 0.1
+    np.testing.assert_allclose(run(engine, lambda x: x.log(), a), np.log(a), atol=1e-6)
+    np.testing.assert_allclose(run(engine, lambda x: x.sqrt(), a), np.sqrt(a), atol=1e-6)
+    np.testing.assert_array_equal(
+        run(engine, lambda x: x.clamp(0.3, 0.9) + x - x, a).round(6), np.clip(a, 0.3, 0.9).round(6)
+    )
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_matmul_shares_weights_among_groups(engine: Engine, heads: int) -> None:
+    weights, inputs = random(heads // 2 or 1, 5, 32), random(heads, 7, 32)
+    shared = np.repeat(weights, heads // len(weights), axis=0)
+    result = run(engine, matmul, weights, inputs).reshape(heads, 7, 5)
+    np.testing.assert_allclose(result, inputs @ shared.swapaxes(1, 2), atol=1e-5)
+    np.testing.assert_array_equal(
+        run(engine, lambda w, x: w @ x, weights, inputs).reshape(heads, 7, 5), result
+    )
+
+
+def test_norms_and_softmax(engine: Engine) -> None:
+    a, mask = random(2, 6, 33), np.where(random(6, 33) > 0, 0, -np.inf).astype(np.float32)
+    mask[:, 0] = 0
+    scaled = a / np.sqrt(np.mean(a.astype(np.float64) ** 2, axis=-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(run(engine, lambda x: x.rms_norm(1e-5), a), scaled, atol=1e-6)
+    centred = a - a.mean(axis=-1, keepdims=True, dtype=np.float64)
+    normed = centred / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(run(engine, lambda x: x.layer_norm(1e-5), a), normed, atol=2e-6)
+    exponents = np.exp(0.3 * a.astype(np.float64) + mask)
+    expected = exponents / exponents.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(run(engine, lambda x, m: x.softmax(0.3, m), a, mask), expected, atol=1e-6)
+
+
+def test_reductions(engine: Engine) -> None:
+    a = random(3, 4, 50)
+    np.testing.assert_allclose(run(engine, lambda x: x.sum_rows(), a), a.sum(-1, keepdims=True), atol=1e-5)
+    np.testing.assert_allclose(run(engine, lambda x: x.mean_rows(), a), a.mean(-1, keepdims=True), atol=1e-6)
+    np.testing.assert_array_equal(run(engine, lambda x: x.argmax(), a[0]), a[0].argmax(-1))
+
+
+def test_layout(engine: Engine) -> None:
+    a, b = random(4, 6, 10), random(4, 3, 10)
+    np.testing.assert_array_equal(run(engine, lambda x: x.reshape(5, 48), a), a.reshape(48, 5))
+    # dimension d becomes dimension axis_d: array axes are reversed
+    np.testing.assert_array_equal(run(engine, lambda x: x.permute(1, 2, 0), a), a.transpose(1, 2, 0))
+    np.testing.assert_array_equal(run(engine, lambda x: x.slice(1, 2, 3).slice(0, 4, 5), a), a[:, 2:5, 4:9])
+    np.testing.assert_array_equal(
+        run(engine, lambda x, y: x.concat(y, 1), a, b), np.concatenate([a, b], axis=1)
+    )
+    np.testing.assert_array_equal(
+        run(engine, lambda x: x.pad(1, 2, 1), a), np.pad(a, ((0, 0), (2, 1), (0, 0)))
+    )
+    np.testing.assert_array_equal(
+        run(engine, lambda x: x.reflect_pad(3, 2), a), np.pad(a, ((0, 0), (0, 0), (3, 2)), "reflect")
+    )
+    np.testing.assert_array_equal(run(engine, lambda x: x.repeat(20, 6, 8), a), np.tile(a, (2, 1, 2)))
+    np.testing.assert_array_equal(run(engine, lambda x: x.cast("f16"), a), a.astype(np.float16))
+    np.testing.assert_array_equal(run(engine, lambda x: x.transpose().contiguous(), a), a.swapaxes(1, 2))
+
+
+def test_rows(engine: Engine) -> None:
+    table, ids = random(9, 16), np.array([8, 0, 3, 3], dtype=np.int32)
+    np.testing.assert_array_equal(run(engine, lambda t, i: t.get_rows(i), table, ids), table[ids])
+
+
+def test_rope_rotates_half_split_pairs(engine: Engine) -> None:
+    a, positions, theta = random(5, 3, 8), np.array([0, 1, 7, 100, 4000], dtype=np.int32), 10000.0
+    angles = positions[:, None] * theta ** (-2 * np.arange(4) / 8)
+    cos, sin = np.cos(angles)[:, None, :], np.sin(angles)[:, None, :]
+    first, second = a[..., :4], a[..., 4:]
+    expected = np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    np.testing.assert_allclose(
+        run(engine, lambda x, p: x.rope(p, 8, theta), a, positions), expected, atol=2e-4
+    )
+
+
+def reference_attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, visible: np.ndarray, scale: float
+) -> np.ndarray:
+    """q [tokens, heads, dim]; k, v [kv_heads, positions, dim]; visible [tokens, positions] -> [tokens, heads * dim]."""
+    group = q.shape[1] // k.shape[0]
+    out = np.zeros(q.shape, dtype=np.float64)
+    for head in range(q.shape[1]):
+        scores = q[:, head].astype(np.float64) @ k[head // group].astype(np.float64).T * scale
+        scores = np.where(visible, scores, -np.inf)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        out[:, head] = weights / weights.sum(axis=-1, keepdims=True) @ v[head // group].astype(np.float64)
+    return out.reshape(len(q), -1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("head_dim", [16, 36, 64, 128])
+@pytest.mark.parametrize("window", [0, 4])
+def test_fused_attention(engine: Engine, dtype: type, head_dim: int, window: int) -> None:
+    q = random(6, 4, head_dim)
+    k, v = random(2, 20, head_dim).astype(dtype), random(2, 20, head_dim).astype(dtype)
+    positions = np.array([0, 1, 5, 6, 18, 19], dtype=np.int32)
+    reach = positions[:, None] - np.arange(20)
+    visible = (reach >= 0) & ((reach < window) if window else True)
+    result = run(engine, lambda a, b, c, p: a.attention(b, c, p, 0.2, window), q, k, v, positions)
+    np.testing.assert_allclose(result, reference_attention(q, k, v, visible, 0.2), atol=2e-6)
+
+
+def test_bidirectional_attention_sees_a_given_number_of_keys(engine: Engine) -> None:
+    q, k, v = random(5, 2, 32), random(2, 9, 32), random(2, 9, 32)
+    count = np.array([7], dtype=np.int32)
+    visible = np.broadcast_to(np.arange(9) < 7, (5, 9))
+    result = run(engine, lambda a, b, c, p: a.attention(b, c, p, 0.1, 0, False), q, k, v, count)
+    np.testing.assert_allclose(result, reference_attention(q, k, v, visible, 0.1), atol=2e-6)
+
+
+def test_stock_attention_agrees_with_the_fused_one(engine: Engine) -> None:
+    q, k, v = random(6, 4, 64), random(2, 20, 64), random(2, 20, 64)
+    positions = np.arange(14, 20, dtype=np.int32)
+    mask = np.where(positions[:, None] >= np.arange(20), 0, -np.inf).astype(np.float16)
+    stock = run(engine, lambda a, b, c, m: a.flash_attention(b, c, m, 0.125), q, k, v, mask)
+    fused = run(engine, lambda a, b, c, p: a.attention(b, c, p, 0.125), q, k, v, positions)
+    np.testing.assert_allclose(stock, fused, atol=1e-5)
+
+
+def graph_of(engine: Engine, *shapes: tuple[int, ...]) -> tuple[Graph, list[Tensor]]:
+    graph = engine.graph(64)
+    return graph, [graph.input(f"x{i}", shape) for i, shape in enumerate(shapes)]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda a, b: a + b,
+        lambda a, b: matmul(a, b),
+        lambda a, b: a.concat(b, 1),
+        lambda a, b: a.reshape(7),
+        lambda a, b: a.slice(1, 3, 9),
+        lambda a, b: a.slice(5, 0, 1),
+        lambda a, b: a.permute(0, 0, 1, 2),
+        lambda a, b: a.softmax(1.0, b),
+        lambda a, b: a.swiglu(b),
+        lambda a, b: a.get_rows(b),
+        lambda a, b: a.rope(b, 4, 1e4),
+        lambda a, b: a.reflect_pad(50, 0),
+        lambda a, b: a.pad(0, -1, 0),
+        lambda a, b: a.repeat(5, 5),
+        lambda a, b: a.copy_to(b),
+        lambda a, b: a.set_rows(b, a),
+        lambda a, b: a.attention(b, b, b, 1.0),
+        lambda a, b: a.flash_attention(b, b, b, 1.0),
+        lambda a, b: a.cast("q8_0"),
+        lambda a, b: a.cast("nonsense"),
+        lambda a, b: a.clamp(2.0, 1.0),
+        lambda a, b: a.rms_norm(-1.0),
+    ],
+)
+def test_wrong_operands_raise(engine: Engine, build: Callable[[Tensor, Tensor], Tensor]) -> None:
+    _, (a, b) = graph_of(engine, (4, 6), (3, 5))
+    with pytest.raises((ValueError, TypeError)):
+        build(a, b)
+
+
+def test_tensors_of_two_graphs_do_not_mix(engine: Engine) -> None:
+    _, (a,) = graph_of(engine, (4,))
+    _, (b,) = graph_of(engine, (4,))
+    with pytest.raises(ValueError, match="different graphs"):
+        a + b

@@ -1,0 +1,139 @@
+"""Programs, state, devices and the errors of their use."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import numpy as np
+import pytest
+from ggtts import _native
+from ggtts.core.engine import Engine, default_threads, devices
+from ggtts.core.engine.devices import load_ggml
+from ggtts.core.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine("cpu", threads=2)
+
+
+def test_the_cpu_is_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "cpu" in [device.name for device in devices()]
+    monkeypatch.setenv("GGTTS_DEVICE", "CPU")
+    assert Engine().device.name == "cpu"
+    assert Engine().threads == default_threads() >= 1
+
+
+@pytest.mark.parametrize("name", ["cuda99", "toaster"])
+def test_unknown_devices_are_named(name: str) -> None:
+    with pytest.raises(UsageError, match=f"no device '{name}'.*cpu"):
+        Engine(name)
+
+
+def test_thread_counts_below_one_are_refused() -> None:
+    with pytest.raises(UsageError, match="threads must be at least 1, not 0"):
+        Engine("cpu", threads=0)
+
+
+def test_state_survives_runs_and_effects_follow_outputs(engine: Engine) -> None:
+    state = engine.state({"total": ((3,), "f32")})
+    graph = engine.graph()
+    x = graph.input("x", (3,))
+    before = graph.use(state["total"])
+    graph.effect((x + before).copy_to(state["total"]))
+    program = graph.program({"before": before + 0.0})
+    for step in range(1, 4):
+        result = program(x=np.full(3, 2.0, dtype=np.float32))
+        np.testing.assert_array_equal(result["before"], np.full(3, 2.0 * (step - 1)))
+    np.testing.assert_array_equal(state.read("total"), np.full(3, 6.0))
+    other = engine.state({"total": ((3,), "f32")})
+    other.copy_from(state)
+    state.zero()
+    np.testing.assert_array_equal(other.read("total"), np.full(3, 6.0))
+    np.testing.assert_array_equal(state.read("total"), np.zeros(3))
+
+
+def test_rows_written_into_state_are_read_through_the_write(engine: Engine) -> None:
+    state = engine.state({"cache": ((4, 10, 2), "f16")})
+    graph = engine.graph()
+    rows, ids = graph.input("rows", (4, 3, 2)), graph.input("ids", (3,), "i64")
+    cache = state["cache"].set_rows(rows, ids)
+    program = graph.program({"cache": cache.cast("f32")})
+    values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    result = program(rows=values, ids=np.array([7, 0, 2]))["cache"]
+    expected = np.zeros((2, 10, 4), dtype=np.float32)
+    expected[:, [7, 0, 2]] = values
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(state.read("cache").astype(np.float32), expected)
+
+
+def test_ids_beyond_a_table_are_refused_before_running(engine: Engine) -> None:
+    graph = engine.graph()
+    table, ids = graph.input("table", (4, 5)), graph.input("ids", (2,), "i32")
+    program = graph.program({"rows": table.get_rows(ids)})
+    values = np.zeros((5, 4), dtype=np.float32)
+    for bad in ([0, 5], [-1, 0]):
+        with pytest.raises(IndexError, match="5 rows"):
+            program(table=values, ids=np.array(bad, dtype=np.int32))
+
+
+def test_inputs_are_checked(engine: Engine) -> None:
+    graph = engine.graph()
+    program = graph.program({"y": graph.input("x", (4, 2)) + 1.0})
+    with pytest.raises(TypeError, match="missing"):
+        program()
+    with pytest.raises(TypeError, match="no input 'z'"):
+        program(x=np.zeros((2, 4), np.float32), z=np.zeros(1, np.float32))
+    with pytest.raises(TypeError, match="f32"):
+        program(x=np.zeros((2, 4), np.float64))
+    with pytest.raises(ValueError, match="shape"):
+        program(x=np.zeros((4, 2), np.float32))
+    with pytest.raises(TypeError, match="contiguous"):
+        program(x=[1.0, 2.0])
+    np.testing.assert_array_equal(program(x=np.zeros((1, 2, 4), np.float32))["y"], np.ones((2, 4)))
+
+
+def test_a_graph_too_large_for_its_room_raises(engine: Engine) -> None:
+    graph = engine.graph(max_operations=8)
+    x = graph.input("x", (4,))
+    for _ in range(7):
+        x = x + 1.0
+    with pytest.raises(ValueError, match="max_operations"):
+        x + 1.0
+
+
+def test_programs_of_one_engine_run_from_many_threads(engine: Engine) -> None:
+    def work(offset: float, results: dict[float, bool]) -> None:
+        graph = engine.graph()
+        program = graph.program({"y": graph.input("x", (256, 64)) * 2.0 + offset})
+        x = np.ones((64, 256), np.float32)
+        results[offset] = all(np.all(program(x=x)["y"] == 2.0 + offset) for _ in range(50))
+
+    results: dict[float, bool] = {}
+    threads = [threading.Thread(target=work, args=(float(i), results)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {float(i): True for i in range(4)}
+
+
+def test_profile_names_every_node(engine: Engine) -> None:
+    graph = engine.graph()
+    x = graph.input("x", (32, 8))
+    program = graph.program({"y": (x @ x).silu()})
+    rows = program.profile(x=np.ones((8, 32), np.float32))
+    assert [row[0] for row in rows] == ["MUL_MAT", "SILU"]
+    assert program.nodes == 2
+    assert all(row[4] >= 0 for row in rows)
+
+
+def test_the_log_of_ggml_arrives_in_python(caplog: pytest.LogCaptureFixture, tmp_path: object) -> None:
+    load_ggml()
+    path = f"{tmp_path}/broken.gguf"
+    with open(path, "wb") as file:
+        file.write(b"GGUF" + b"\xff" * 60)
+    with caplog.at_level(logging.DEBUG, logger="ggtts.ggml"), pytest.raises(_native.FileError):
+        _native.GgufFile(path)
+    assert caplog.records

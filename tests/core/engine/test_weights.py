@@ -1,0 +1,137 @@
+"""GGUF files as weights: placement, conversion, and files that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+from ggtts.core.engine import Engine
+from ggtts.core.errors import ModelFileError
+
+WIDTH, ROWS = 256, 48
+QUANTISED = {
+    "q8_0": gguf.GGMLQuantizationType.Q8_0,
+    "q4_0": gguf.GGMLQuantizationType.Q4_0,
+    "bf16": gguf.GGMLQuantizationType.BF16,
+    "f16": gguf.GGMLQuantizationType.F16,
+    "f32": gguf.GGMLQuantizationType.F32,
+}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine("cpu", threads=2)
+
+
+@pytest.fixture(scope="module")
+def values() -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((ROWS, WIDTH)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory, values: np.ndarray) -> Path:
+    path = tmp_path_factory.mktemp("weights") / "model.gguf"
+    writer = gguf.GGUFWriter(path, "test-architecture")
+    writer.add_array("words", ["", "zwei", "三"])
+    writer.add_array("numbers", [1, -2, 3])
+    writer.add_float32("pi", 3.25)
+    writer.add_bool("yes", True)
+    for name, kind in QUANTISED.items():
+        writer.add_tensor(name, gguf.quantize(values, kind), raw_dtype=kind)
+    writer.add_tensor("kernel", values[:6].reshape(1, 6, 4, 64))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_metadata(engine: Engine, path: Path) -> None:
+    weights = engine.weights(path)
+    assert weights.architecture == "test-architecture"
+    assert weights.metadata["words"] == ["", "zwei", "三"]
+    assert weights.metadata["numbers"] == [1, -2, 3]
+    assert weights.metadata["pi"] == 3.25
+    assert weights.metadata["yes"] is True
+    assert weights.shape("kernel") == (6, 4, 64)
+    assert weights.dtype("q4_0") == "q4_0"
+    assert "f32" in weights
+    assert "f64" not in weights
+
+
+@pytest.mark.parametrize("kind", QUANTISED)
+def test_arrays_and_rows_are_dequantised(engine: Engine, path: Path, kind: str, values: np.ndarray) -> None:
+    weights = engine.weights(path)
+    expected = gguf.dequantize(gguf.quantize(values, QUANTISED[kind]), QUANTISED[kind])
+    np.testing.assert_allclose(weights.array(kind), expected, atol=1e-6)
+    np.testing.assert_allclose(weights.rows(kind, [5, 0, 47]), expected[[5, 0, 47]], atol=1e-6)
+    with pytest.raises(IndexError):
+        weights.rows(kind, [ROWS])
+
+
+@pytest.mark.parametrize(
+    ("kind", "tolerance"), [("f32", 1e-5), ("f16", 5e-3), ("bf16", 5e-2), ("q8_0", 2e-2), ("q4_0", 2e-2)]
+)
+def test_matrix_products(engine: Engine, path: Path, kind: str, tolerance: float) -> None:
+    """The tolerance covers GGML's rounding of the inputs to the partner type of the weights, relative to the row norms."""
+    weights = engine.weights(path)
+    x = np.random.default_rng(2).standard_normal((3, WIDTH)).astype(np.float32)
+    graph = engine.graph()
+    program = graph.program({"y": weights.matrix(kind) @ graph.input("x", (WIDTH, 3))})
+    expected = x @ weights.array(kind).T
+    scale = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(weights.array(kind), axis=1)[None]
+    assert np.max(np.abs(program(x=x)["y"] - expected) / scale) < tolerance
+
+
+def test_a_repacked_matrix_can_only_be_multiplied(engine: Engine, path: Path) -> None:
+    weights = engine.weights(path)
+    graph = engine.graph()
+    graph.input("x", (WIDTH, 3))
+    matrix = graph.use(weights.matrix("q4_0"))
+    with pytest.raises(ValueError, match="left operand of matmul"):
+        matrix.reshape(WIDTH * ROWS)
+
+
+def test_conversion_and_constants(engine: Engine, path: Path, values: np.ndarray) -> None:
+    weights = engine.weights(path)
+    graph = engine.graph()
+    constant = weights.constant("doubled", values * 2)
+    converted = weights.tensor("f16", "f32")
+    program = graph.program({"sum": graph.use(constant) + converted})
+    np.testing.assert_allclose(program()["sum"], values * 2 + values.astype(np.float16), atol=1e-6)
+    with pytest.raises(ValueError, match="already is a constant"):
+        weights.constant("doubled", values)
+
+
+def test_weights_stay_mapped_when_they_can(engine: Engine, path: Path) -> None:
+    weights = engine.weights(path)
+    graph = engine.graph()
+    graph.program({"y": weights.matrix("f32") @ graph.input("x", (WIDTH, 1))})
+    assert weights._native.mapped_bytes == ROWS * WIDTH * 4
+    assert weights._native.allocated_bytes == 0
+
+
+def test_missing_tensors_are_named(engine: Engine, path: Path) -> None:
+    with pytest.raises(ModelFileError, match="no tensor 'absent'"):
+        engine.weights(path).tensor("absent")
+
+
+def test_files_that_are_not_models(engine: Engine, path: Path, tmp_path: Path) -> None:
+    whole = path.read_bytes()
+    cases = {
+        "missing.gguf": (None, "No such file"),
+        "empty.gguf": (b"", "empty"),
+        "wave.gguf": (b"RIFF" + whole[4:], "not a GGUF file"),
+        "header.gguf": (whole[:100], "header cannot be read"),
+        "truncated.gguf": (whole[:-2000], "truncated"),
+    }
+    for name, (content, message) in cases.items():
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        with pytest.raises(ModelFileError, match=message) as caught:
+            engine.weights(tmp_path / name)
+        assert name in str(caught.value)
+    with pytest.raises(ModelFileError, match="regular file"):
+        engine.weights(tmp_path)
