@@ -54,7 +54,7 @@ Program::Program(std::shared_ptr<GraphContext> context, const std::map<std::stri
     }
     ggml_context *room = context_->room();
     graph_ = ggml_new_graph_custom(room, context_->tensor_count() + tensors_per_operation, false);
-    context_->check_leaves_placed();
+    context_->place_leaves();
     // Effects come last: a result that reads a piece of state sees it as it was before this run.
     for (const Tensor &result : results)
         ggml_build_forward_expand(graph_, result.raw);

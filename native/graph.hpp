@@ -68,7 +68,7 @@ public:
     // A leaf as a member of this graph.
     Tensor use(const Tensor &leaf);
     void effect(const Tensor &tensor);
-    // Ends the graph. Weights that are still waiting must be placed before.
+    // Ends the graph: its weights are placed, its results allocated.
     std::shared_ptr<Program> program(const std::vector<std::pair<std::string, Tensor>> &outputs);
 
 private:
@@ -79,7 +79,7 @@ private:
 };
 
 // Named tensors on a device that keep their contents between runs: caches, convolution contexts.
-class State : public std::enable_shared_from_this<State> {
+class State : public LeafOwner, public std::enable_shared_from_this<State> {
 public:
     using Layout = std::vector<std::pair<std::string, std::pair<std::vector<int64_t>, std::string>>>;
 

@@ -127,14 +127,17 @@ void GraphContext::retain(std::shared_ptr<const void> owner) {
 }
 
 void GraphContext::retain_leaf(const Tensor &leaf) {
-    retain(leaf.owner);
+    leaf_owners_.insert(leaf.owner);
     leaves_.push_back(leaf.raw);
 }
 
-void GraphContext::check_leaves_placed() const {
+void GraphContext::place_leaves() const {
+    for (const auto &owner : leaf_owners_)
+        owner->place();
     for (const ggml_tensor *leaf : leaves_) {
-        if (leaf->buffer == nullptr)
+        if (leaf->buffer == nullptr) {
             throw std::runtime_error("'" + std::string(leaf->name) + "' was not placed on the device");
+        }
     }
 }
 

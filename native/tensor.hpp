@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace ggtts {
@@ -17,6 +18,14 @@ namespace ggtts {
 class Backend;
 
 struct Tensor;
+
+// What keeps a leaf alive: the weights of a file, the state of a session.
+class LeafOwner {
+public:
+    virtual ~LeafOwner() = default;
+    // Gives every leaf handed out so far its memory.
+    virtual void place() {}
+};
 
 using Shape = std::array<int64_t, 4>;
 
@@ -37,8 +46,9 @@ public:
     void retain(std::shared_ptr<const void> owner);
     // The same for a weight or a piece of state that the graph reads.
     void retain_leaf(const Tensor &leaf);
-    // Throws when a leaf has no memory yet: GGML would compute with whatever lies there.
-    void check_leaves_placed() const;
+    // Gives every leaf its memory; throws when one is left without: GGML would compute with whatever lies
+    // there.
+    void place_leaves() const;
     // Ids in this input index a table of `rows` rows: checked whenever the input is set.
     void limit_input(const ggml_tensor *input, int64_t rows);
     // Nothing when the input's values are free.
@@ -52,6 +62,7 @@ private:
     std::vector<std::shared_ptr<const void>> retained_;
     std::unordered_map<const void *, size_t> retained_index_;
     std::vector<const ggml_tensor *> leaves_;
+    std::unordered_set<std::shared_ptr<LeafOwner>> leaf_owners_;
     std::unordered_map<const ggml_tensor *, int64_t> limits_;
 };
 
@@ -59,7 +70,7 @@ private:
 struct Tensor {
     ggml_tensor *raw = nullptr;
     std::shared_ptr<GraphContext> graph;  // null for a leaf
-    std::shared_ptr<const void> owner;    // what keeps a leaf alive
+    std::shared_ptr<LeafOwner> owner;     // what keeps a leaf alive
     bool matrix_only = false;             // may lie in a repacked layout that only matmul can read
 
     Shape shape() const { return {raw->ne[0], raw->ne[1], raw->ne[2], raw->ne[3]}; }

@@ -18,7 +18,7 @@
 
 namespace ggtts {
 
-class Weights : public std::enable_shared_from_this<Weights> {
+class Weights : public LeafOwner, public std::enable_shared_from_this<Weights> {
 public:
     Weights(std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file);
 
@@ -35,7 +35,7 @@ public:
 
     // Gives every tensor asked for since the last call its memory and contents. Throws DeviceError when it
     // does not fit.
-    void place();
+    void place() override;
 
     // Bytes on the device beyond what stays mapped, and bytes used in place.
     size_t allocated_bytes() const { return allocated_bytes_; }

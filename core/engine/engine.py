@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from types import TracebackType
@@ -38,7 +37,6 @@ class Engine:
         except _native.DeviceError as error:
             raise EngineError(str(error)) from error
         self.device: Device = chosen
-        self._weights: weakref.WeakSet[Weights] = weakref.WeakSet()
 
     @property
     def threads(self) -> int:
@@ -51,9 +49,7 @@ class Engine:
 
     def weights(self, path: str | PathLike[str]) -> Weights:
         """Open a GGUF file for this device. Raises ModelFileError when it cannot be used."""
-        weights = Weights(self.backend, fspath(path))
-        self._weights.add(weights)
-        return weights
+        return Weights(self.backend, fspath(path))
 
     def graph(self, max_operations: int = MAX_OPERATIONS) -> Graph:
         """An empty graph with room for `max_operations` operations."""
@@ -66,11 +62,6 @@ class Engine:
             return _native.State(self.backend, entries)
         except _native.DeviceError as error:
             raise EngineError(str(error)) from error
-
-    def place_weights(self) -> None:
-        """Give every weight asked for so far its memory. Programs do this by themselves."""
-        for weights in list(self._weights):
-            weights.place()
 
     def __enter__(self) -> Engine:
         return self

@@ -41,7 +41,6 @@ class Graph:
         Calling the program takes one array per input and returns one array per output, of the reversed shape
         without its leading ones. Raises EngineError when the device lacks memory or cannot run an operation.
         """
-        self.engine.place_weights()
         try:
             return self._graph.program(list(outputs.items()))
         except _native.DeviceError as error:

@@ -75,7 +75,7 @@ def test_arrays_and_rows_are_dequantised(engine: Engine, path: Path, kind: str, 
     ("kind", "tolerance"), [("f32", 1e-5), ("f16", 5e-3), ("bf16", 5e-2), ("q8_0", 2e-2), ("q4_0", 2e-2)]
 )
 def test_matrix_products(engine: Engine, path: Path, kind: str, tolerance: float) -> None:
-    """The tolerance covers GGML's rounding of the inputs to the partner type of the weights, relative to the row norms."""
+    """The tolerance covers GGML's rounding of the inputs to the partner type of the weights, relative to row norms."""
     weights = engine.weights(path)
     x = np.random.default_rng(2).standard_normal((3, WIDTH)).astype(np.float32)
     graph = engine.graph()
@@ -111,6 +111,13 @@ def test_weights_stay_mapped_when_they_can(engine: Engine, path: Path) -> None:
     graph.program({"y": weights.matrix("f32") @ graph.input("x", (WIDTH, 1))})
     assert weights._native.mapped_bytes == ROWS * WIDTH * 4
     assert weights._native.allocated_bytes == 0
+
+
+def test_weights_are_placed_after_their_file_object_is_gone(engine: Engine, path: Path, values: np.ndarray) -> None:
+    tensor = engine.weights(path).tensor("f16", "f32")
+    graph = engine.graph()
+    program = graph.program({"y": graph.use(tensor) + 0.0})
+    np.testing.assert_allclose(program()["y"], values.astype(np.float16), atol=1e-6)
 
 
 def test_missing_tensors_are_named(engine: Engine, path: Path) -> None:
