@@ -1,0 +1,1 @@
+"""What tests share: the data that the repository carries, and checkpoints made from it."""
