@@ -1,0 +1,164 @@
+"""Click options and value types that the commands share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from ..core.audio.formats import FORMATS
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Int64(click.types.IntParamType):
+    """An integer of 64 bits."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the integer, or fail with what is accepted."""
+        number: int = super().convert(value, param, ctx)
+        if not -(2**63) <= number < 2**63:
+            self.fail(f"{value} does not fit in 64 bits (int64).", param, ctx)
+        return number
+
+
+class FiniteFloat(click.FloatRange):
+    """A float within a range; NaN and infinity, which pass every comparison, are none."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the float, or fail with the accepted range."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+def option_group(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return one decorator that adds several options, listed by `--help` in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def output_options(default_note: str = "") -> Callable[[Command], Command]:
+    """Add `-o` and `--format`."""
+    return option_group(
+        click.option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Audio file to write, or - for standard output." + default_note,
+        ),
+        click.option(
+            "--format",
+            "format_name",
+            type=click.Choice(list(FORMATS)),
+            help="Audio format.  [default: by the ending of FILE, wav16 on a pipe]",
+        ),
+    )
+
+
+def engine_options() -> Callable[[Command], Command]:
+    """Add what concerns the machine: device, threads, precision of the cache."""
+    return option_group(
+        click.option(
+            "--device",
+            metavar="NAME",
+            help="Where to compute: cpu, cuda0, vulkan0 ...  [default: $GGTTS_DEVICE, else the best present]",
+        ),
+        click.option(
+            "--threads",
+            metavar="N",
+            type=click.IntRange(min=1),
+            help="CPU threads.  [default: the cores this process may use]",
+        ),
+        click.option(
+            "--kv-type",
+            type=click.Choice(["f16", "f32"]),
+            default="f16",
+            show_default=True,
+            help="Precision of the key/value cache.",
+        ),
+        click.option(
+            "--no-fa", is_flag=True, help="Accepted for compatibility: attention is exact either way."
+        ),
+        click.option(
+            "--clamp-fp16", is_flag=True, help="Accepted for compatibility: activations are float32."
+        ),
+    )
+
+
+def report_options() -> Callable[[Command], Command]:
+    """Add `--quiet`, `--verbose` and `--version`."""
+    return option_group(
+        click.option("--quiet", is_flag=True, help="Print nothing but errors."),
+        click.option(
+            "--verbose", is_flag=True, help="Print what is done, the seed, and where the time went."
+        ),
+        click.option(
+            "--version",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Print the version.",
+        ),
+    )
+
+
+def sampling_options() -> Callable[[Command], Command]:
+    """Add the seed and both sampling chains; what is not given comes from the model file."""
+    return option_group(
+        click.option(
+            "--seed",
+            metavar="N",
+            type=Int64(),
+            default=-1,
+            show_default=True,
+            help="Random seed; negative: a random one.",
+        ),
+        click.option("--greedy", is_flag=True, help="Always take the likeliest code, in both stacks."),
+        *(_sampling_option(*row) for row in _SAMPLING),
+    )
+
+
+_SAMPLING: Sequence[tuple[str, click.ParamType[Any], str, str]] = (
+    ("--temp", FiniteFloat(min=0), "Temperature; 0 is greedy.", "0.9"),
+    ("--top-k", click.IntRange(min=0), "Sample among the K likeliest codes; 0: all.", "50"),
+    ("--top-p", FiniteFloat(min=0, min_open=True, max=1), "Sample within this total probability.", "1.0"),
+    ("--rep-pen", FiniteFloat(min=0, min_open=True), "Penalty for codes already used; 1: none.", "1.05"),
+    ("--sub-temp", FiniteFloat(min=0), "The same for the code predictor (codes 1 to 15).", "0.9"),
+    ("--sub-top-k", click.IntRange(min=0), "The same for the code predictor.", "50"),
+    ("--sub-top-p", FiniteFloat(min=0, min_open=True, max=1), "The same for the code predictor.", "1.0"),
+)
+
+
+def _sampling_option(
+    flag: str, kind: click.ParamType[Any], text: str, default: str
+) -> Callable[[Command], Command]:
+    return click.option(
+        flag, type=kind, metavar="N", help=f"{text}  [default: the model file's, else {default}]"
+    )
+
+
+def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if not value or context.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        number = version("ggtts")
+    except PackageNotFoundError:
+        number = "unknown"
+    click.echo(f"{context.find_root().info_name} {number}")
+    context.exit()

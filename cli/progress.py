@@ -1,0 +1,111 @@
+"""What a person at a terminal sees while speech is made: frames, seconds of audio, speed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+class SpeechProgress(Protocol):
+    """Is told how far the speech has come."""
+
+    def piece(self, number: int, count: int) -> None:
+        """Piece `number` of `count` begins."""
+
+    def frame(self, frames: int) -> None:
+        """The current piece has this many frames now."""
+
+    def __enter__(self) -> SpeechProgress: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+def speech_progress(frame_rate: float, *, shown: bool) -> SpeechProgress:
+    """Return a progress line on standard error if it is `shown` and a terminal, else one that does nothing.
+
+    `frame_rate` is in frames per second of audio.
+    """
+    if shown and sys.stderr is not None and sys.stderr.isatty():
+        return TerminalProgress(frame_rate)
+    return NoProgress()
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def piece(self, number: int, count: int) -> None:
+        """Ignore it."""
+
+    def frame(self, frames: int) -> None:
+        """Ignore it."""
+
+    def __enter__(self) -> SpeechProgress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+
+class TerminalProgress:
+    """One line that is rewritten: `⠋ speaking 2/5  130 frames  10.4 s of audio  3.1x real time`."""
+
+    def __init__(self, frame_rate: float):
+        self._frame_rate = frame_rate
+        self._started = time.monotonic()
+        self._frames_before = 0
+        self._frames = 0
+        self._progress = _columns()
+        self._task: TaskID = self._progress.add_task("speaking", total=None, report="")
+
+    def piece(self, number: int, count: int) -> None:
+        """Show which piece is being spoken."""
+        self._frames_before += self._frames
+        self._frames = 0
+        label = "speaking" if count == 1 else f"speaking {number}/{count}"
+        self._progress.update(self._task, description=label)
+
+    def frame(self, frames: int) -> None:
+        """Show the totals of all pieces so far."""
+        self._frames = frames
+        total = self._frames_before + frames
+        self._progress.update(
+            self._task,
+            report=describe_speed(total, total / self._frame_rate, time.monotonic() - self._started),
+        )
+
+    def __enter__(self) -> SpeechProgress:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+def describe_speed(frames: int, audio_seconds: float, seconds: float) -> str:
+    """Return how much audio was made, and how fast against its own duration."""
+    speed = audio_seconds / seconds if seconds > 0 else 0.0
+    return f"{frames} frames  {audio_seconds:.1f} s of audio  {speed:.1f}x real time"
+
+
+def _columns() -> Progress:
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.fields[report]}"),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -1,0 +1,81 @@
+"""What is said at the end of a run, and with `--verbose` after each utterance."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from ..core.audio.formats import STANDARD_STREAM
+from .progress import describe_speed
+
+if TYPE_CHECKING:
+    from ..core.qwen.model import Speech
+
+
+class Summary:
+    """Adds up the pieces of a run."""
+
+    def __init__(self, output: str, *, verbose: bool = False):
+        """Start the clock. `output` is what `-o` named; `verbose` prints the times of each piece."""
+        self._output = output
+        self._verbose = verbose
+        self._started = time.monotonic()
+        self._audio_seconds = 0.0
+        self._frames = 0
+        self.samples = 0
+        """Samples so far."""
+
+    def add(self, speech: Speech) -> None:
+        """Count one piece."""
+        self.samples += len(speech.samples)
+        self._audio_seconds += len(speech.samples) / speech.sample_rate
+        self._frames += speech.frames
+        if self._verbose:
+            for line in performance(speech):
+                click.echo(line, err=True)
+
+    def report(self) -> None:
+        """Print the totals, on standard error: a person at a terminal or `--verbose` sees them, a script does not."""
+        if self._verbose:
+            click.echo(self._destination(), err=True)
+        elif sys.stderr is not None and sys.stderr.isatty():
+            seconds = time.monotonic() - self._started
+            name = "standard output" if self._output == STANDARD_STREAM else self._output
+            click.echo(f"{name}: {describe_speed(self._frames, self._audio_seconds, seconds)}", err=True)
+
+    def _destination(self) -> str:
+        if self._output == STANDARD_STREAM:
+            return "[Pipeline] Streamed to <stdout>"
+        return f"[Pipeline] Wrote {self.samples} samples ({self._audio_seconds:.2f} s) -> {self._output}"
+
+
+def performance(speech: Speech) -> Iterator[str]:
+    """Yield the seed and where the time went, in the lines that qwentts.cpp prints."""
+    times, frames = speech.timings, max(speech.frames, 1)
+    audio_seconds = len(speech.samples) / speech.sample_rate
+    loop = times.talker_seconds + times.predictor_seconds + times.host_seconds
+    yield f"[Sample] seed={speech.seed}"
+    yield f"[Pipeline] Generation done : {speech.frames} frames ({speech.stop})"
+    yield f"[Perf] PromptBuild {_ms(times.prompt_seconds)}"
+    yield f"[Perf] Prefill {_ms(times.prefill_seconds)}"
+    yield f"[Perf] TTFA {_ms(times.first_frame_seconds)} (first frame codes)"
+    yield f"[Perf] TalkerDecode {_ms(times.talker_seconds)} ({frames} frames, {_each(times.talker_seconds, frames)})"
+    yield f"[Perf] CodePredictor {_ms(times.predictor_seconds)} ({_each(times.predictor_seconds, frames)})"
+    yield f"[Perf] HostCompose {_ms(times.host_seconds)} (c0 sample + next emb)"
+    yield f"[Perf] CodecDecode {_ms(times.codec_seconds)}"
+    yield (
+        f"[Perf] Total {_ms(times.total_seconds)} ({frames} frames, {_each(loop, frames)} AR,"
+        f" audio {audio_seconds:.2f} s, RTF {times.total_seconds / max(audio_seconds, 1e-9):.3f})"
+    )
+
+
+def _each(seconds: float, frames: int) -> str:
+    return f"{1e3 * seconds / frames:.2f} ms/frame"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f} ms"

@@ -1,0 +1,1 @@
+"""Sound: sample formats, files and pipes."""

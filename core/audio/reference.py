@@ -1,0 +1,105 @@
+"""Reference recordings: any file that libsndfile reads becomes mono samples at the rate of the model.
+
+Channels are averaged first and the result is resampled with soxr HQ, exactly as librosa.load(mono=True) and
+librosa.resample do in the official Qwen3-TTS package.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import soundfile
+import soxr
+from numpy.typing import NDArray
+
+from ..errors import AudioFileError
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ReferenceLimits:
+    """What makes a recording usable as a reference."""
+
+    shortest: float = 0.1
+    """Seconds below which there is no voice to hear."""
+    longest: float = 60.0
+    """Seconds after which a recording is cut."""
+    silence: float = 1e-4
+    """Peak, as a part of full scale, below which a recording is silent (-80 dB)."""
+
+
+DEFAULT_LIMITS = ReferenceLimits()
+
+
+def read_reference(
+    source: Path | BinaryIO,
+    sample_rate: int,
+    *,
+    limits: ReferenceLimits = DEFAULT_LIMITS,
+    name: str | None = None,
+) -> NDArray[np.float32]:
+    """Read a recording as mono samples float32 [n] at `sample_rate`; `name` is what errors call it.
+
+    A recording longer than the limit is cut, with a warning in the log.
+
+    Raises:
+        AudioFileError: the file cannot be read, is too short or silent, or holds NaN or infinite samples.
+    """
+    label = name or (str(source) if isinstance(source, Path) else "the recording")
+    channels, rate, cut = _read(source, limits.longest, label)
+    if cut:
+        _LOGGER.warning("%s is longer than %g s: only its beginning is used", label, limits.longest)
+    _check(channels, rate, limits, label)
+    return resample(channels.mean(axis=1, dtype=np.float32), rate, sample_rate)
+
+
+def resample(samples: NDArray[np.float32], rate: int, wanted: int) -> NDArray[np.float32]:
+    """Resample mono samples [n] from `rate` to `wanted` Hz with soxr HQ, to ceil(n * wanted / rate) samples."""
+    if rate == wanted:
+        return samples
+    ratio = float(wanted) / rate
+    # In floating point, as librosa computes it: a ratio just above the exact one gives a sample more.
+    length = math.ceil(len(samples) * ratio)
+    converted = soxr.resample(samples, rate, wanted, quality="HQ")[:length]
+    return np.pad(converted, (0, length - len(converted)))
+
+
+def _read(source: Path | BinaryIO, longest: float, label: str) -> tuple[NDArray[np.float32], int, bool]:
+    """Samples [n, channels] of at most `longest` seconds, their rate, and whether there were more."""
+    try:
+        with soundfile.SoundFile(source) as file:
+            limit = int(longest * file.samplerate)
+            samples = file.read(limit + 1, dtype="float32", always_2d=True)
+            return samples[:limit], file.samplerate, len(samples) > limit
+    except (OSError, RuntimeError, TypeError) as error:
+        raise AudioFileError(f"cannot read {label} as audio: {_reason(source, error)}") from error
+
+
+def _reason(source: Path | BinaryIO, error: Exception) -> str:
+    """One line of explanation; libsndfile reports a missing file as a system error without saying which."""
+    if isinstance(source, Path):
+        try:
+            with source.open("rb") as file:
+                if not file.read(1):
+                    return "the file is empty"
+        except OSError as reason:
+            return reason.strerror or str(reason)
+    return str(getattr(error, "error_string", error)).strip().rstrip(".")
+
+
+def _check(samples: NDArray[np.float32], rate: int, limits: ReferenceLimits, label: str) -> None:
+    seconds = len(samples) / rate
+    if seconds < limits.shortest:
+        raise AudioFileError(
+            f"{label} is too short: {seconds:.3f} s, at least {limits.shortest:g} s are needed"
+        )
+    if not np.isfinite(samples).all():
+        raise AudioFileError(f"{label} holds NaN or infinite samples")
+    if np.abs(samples).max() < limits.silence:
+        raise AudioFileError(f"{label} is silent: its peak is below {20 * math.log10(limits.silence):.0f} dB")

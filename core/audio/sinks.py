@@ -1,0 +1,401 @@
+"""Where audio goes: a file that appears only when it is complete, or a pipe that is written as sound is made.
+
+A sink is a context manager: leaving it normally completes the output, leaving it by an exception abandons it, so
+that a failure leaves no partial file and no header without sound.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from types import TracebackType
+from typing import BinaryIO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import OutputError
+from . import wav
+from .formats import STANDARD_STREAM, AudioFormat, Container
+
+_COPY_BLOCK = 1 << 22
+_ENCODER_BLOCK = 1 << 14
+"""Samples handed to libsndfile at once; its Vorbis encoder needs stack in proportion."""
+
+
+class AudioSink(Protocol):
+    """Takes mono samples; `close` completes the output, `abandon` undoes it."""
+
+    def write(self, samples: NDArray[np.floating]) -> None:
+        """Append samples [n], full scale 1.0. Raises `OutputError`, or `BrokenPipeError` when the reader left."""
+
+    def close(self) -> None:
+        """Complete the output. Nothing is created when nothing was written."""
+
+    def abandon(self) -> None:
+        """Give up: remove what can be removed."""
+
+    def __enter__(self) -> AudioSink: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+def check_output(output: str) -> None:
+    """Make sure, without touching anything, that `output` can be written.
+
+    Raises:
+        OutputError: the folder is missing or not writable, or the file is a folder or is write-protected.
+    """
+    if output == STANDARD_STREAM:
+        return
+    with _write_errors(output):
+        _check_file(output)
+
+
+def _check_file(output: str) -> None:
+    target, folder = Path(output), Path(os.path.realpath(output)).parent
+    if not output or output.endswith(("/", os.sep)) or target.is_dir():
+        raise OutputError(f"cannot write {output!r}: it names a folder, not a file")
+    if target.exists():
+        if not os.access(target, os.W_OK):
+            raise OutputError(f"cannot write {output!r}: the file is write-protected")
+        if not target.is_file():
+            return
+    if not folder.is_dir():
+        raise OutputError(f"cannot write {output!r}: there is no folder {str(target.parent)!r}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"cannot write {output!r}: the folder {str(target.parent)!r} is not writable")
+
+
+def open_sink(
+    output: str, audio_format: AudioFormat, sample_rate: int, *, stdout: Callable[[], BinaryIO]
+) -> AudioSink:
+    """Return the sink for a file name, a special file such as a named pipe, or "-" for what `stdout` returns.
+
+    Raises:
+        OutputError: see `check_output`.
+    """
+    check_output(output)
+    if output == STANDARD_STREAM:
+        return _pipe_sink("standard output", stdout(), audio_format, sample_rate)
+    if os.path.exists(output) and not os.path.isfile(output):
+        with _write_errors(output):
+            device = open(output, "wb")  # noqa: SIM115 (the sink closes it)
+        return _pipe_sink(output, device, audio_format, sample_rate, owned=True)
+    if audio_format.container is Container.ENCODED:
+        return EncodedFileSink(output, audio_format, sample_rate)
+    return PcmFileSink(output, audio_format, sample_rate)
+
+
+class _Sink(ABC):
+    """The context manager that all sinks share."""
+
+    @abstractmethod
+    def write(self, samples: NDArray[np.floating]) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def abandon(self) -> None: ...
+
+    def __enter__(self) -> AudioSink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+
+class PipeSink(_Sink):
+    """WAV or raw samples on a pipe, each write flushed; the header goes out with the first samples."""
+
+    def __init__(
+        self, name: str, stream: BinaryIO, audio_format: AudioFormat, sample_rate: int, *, owned: bool = False
+    ):
+        """`owned` says whether the sink closes the stream."""
+        self._name = name
+        self._stream = stream
+        self._format = audio_format
+        self._sample_rate = sample_rate
+        self._owned = owned
+        self._started = False
+
+    def write(self, samples: NDArray[np.floating]) -> None:
+        """Send samples [n] now."""
+        if not samples.size:
+            return
+        data = wav.encode_samples(samples, self._format.coding)
+        if not self._started and self._format.container is Container.WAV:
+            data = wav.stream_header(self._format.coding, self._sample_rate) + data
+        self._started = True
+        with _write_errors(self._name):
+            self._stream.write(data)
+            self._stream.flush()
+
+    def restart(self) -> None:
+        """Begin another utterance: its first samples are preceded by a header of their own."""
+        self._started = False
+
+    def close(self) -> None:
+        """Close the stream if it is the sink's own."""
+        if self._owned:
+            with _write_errors(self._name):
+                self._stream.close()
+
+    def abandon(self) -> None:
+        """Close the stream if it is the sink's own; what was sent cannot be called back."""
+        if self._owned:
+            with suppress(OSError):
+                self._stream.close()
+
+
+class _PartFile:
+    """A file written beside its target under another name, and renamed over it when complete."""
+
+    def __init__(self, output: str):
+        self.output = output
+        self._target = Path(os.path.realpath(output))
+        self._part = self._target.with_name(f".ggtts-{token_hex(8)}.part")
+
+    def open(self) -> BinaryIO:
+        """Create the file, with the permissions of the file that it will replace."""
+        file = open(self._part, "w+b")  # noqa: SIM115 (the sink closes it)
+        with suppress(OSError):
+            os.chmod(self._part, stat.S_IMODE(self._target.stat().st_mode))
+        return file
+
+    def publish(self) -> None:
+        """Put the complete file in place."""
+        os.replace(self._part, self._target)
+
+    def remove(self) -> None:
+        """Forget the incomplete file."""
+        with suppress(OSError):
+            self._part.unlink()
+
+
+class PcmFileSink(_Sink):
+    """WAV or raw samples in a file. The header has exact sizes; past 4 GiB it becomes RF64."""
+
+    def __init__(
+        self,
+        output: str,
+        audio_format: AudioFormat,
+        sample_rate: int,
+        *,
+        largest_riff: int = wav.LARGEST_RIFF,
+    ):
+        """`largest_riff` is the RIFF size beyond which the file is RF64."""
+        self._path = _PartFile(output)
+        self._format = audio_format
+        self._sample_rate = sample_rate
+        self._largest_riff = largest_riff
+        self._file: BinaryIO | None = None
+        self._samples = 0
+
+    def write(self, samples: NDArray[np.floating]) -> None:
+        """Append samples [n]."""
+        if not samples.size:
+            return
+        with _write_errors(self._path.output):
+            if self._file is None:
+                self._file = self._path.open()
+                self._file.write(self._header())
+            self._file.write(wav.encode_samples(samples, self._format.coding))
+        self._samples += samples.size
+
+    def close(self) -> None:
+        """Complete the header and put the file in place."""
+        if self._file is None:
+            return
+        try:
+            with _write_errors(self._path.output):
+                self._finish(self._file)
+                self._path.publish()
+        except OutputError:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Remove the partial file."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._path.remove()
+
+    def _header(self) -> bytes:
+        if self._format.container is not Container.WAV:
+            return b""
+        return wav.file_header(
+            self._format.coding, self._sample_rate, self._samples, largest_riff=self._largest_riff
+        )
+
+    def _finish(self, file: BinaryIO) -> None:
+        header = self._header()
+        if len(header) > wav.HEADER_SIZE:
+            _make_room(file, wav.HEADER_SIZE, len(header) - wav.HEADER_SIZE)
+        file.seek(0)
+        file.write(header)
+        file.close()
+
+
+class _Encoder:
+    """A libsndfile encoder that writes into a binary file object."""
+
+    def __init__(self, file: BinaryIO, audio_format: AudioFormat, sample_rate: int):
+        # Loading libsndfile takes time that WAV output need not spend.
+        import soundfile
+
+        self._sound = soundfile.SoundFile(
+            file,
+            "w",
+            samplerate=sample_rate,
+            channels=1,
+            format=audio_format.library_format,
+            subtype=audio_format.library_subtype,
+        )
+
+    def write(self, samples: NDArray[np.floating]) -> None:
+        clean = np.clip(wav.finite(samples), -1.0, 1.0)
+        for start in range(0, clean.size, _ENCODER_BLOCK):
+            self._sound.write(clean[start : start + _ENCODER_BLOCK])
+
+    def close(self) -> None:
+        self._sound.close()
+
+
+class EncodedFileSink(_Sink):
+    """FLAC, MP3, Ogg Vorbis or Opus in a file, through libsndfile."""
+
+    def __init__(self, output: str, audio_format: AudioFormat, sample_rate: int):
+        self._path = _PartFile(output)
+        self._format = audio_format
+        self._sample_rate = sample_rate
+        self._file: BinaryIO | None = None
+        self._encoder: _Encoder | None = None
+
+    def write(self, samples: NDArray[np.floating]) -> None:
+        """Append samples [n]."""
+        if not samples.size:
+            return
+        with _write_errors(self._path.output):
+            if self._encoder is None:
+                self._file = self._path.open()
+                self._encoder = _Encoder(self._file, self._format, self._sample_rate)
+            self._encoder.write(samples)
+
+    def close(self) -> None:
+        """Complete the file and put it in place."""
+        if self._file is None or self._encoder is None:
+            return
+        try:
+            with _write_errors(self._path.output):
+                self._encoder.close()
+                self._file.close()
+                self._path.publish()
+        except OutputError:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Remove the partial file."""
+        if self._file is None:
+            return
+        with suppress(Exception):
+            if self._encoder is not None:
+                self._encoder.close()
+        with suppress(OSError):
+            self._file.close()
+        self._path.remove()
+
+
+class EncodedPipeSink(_Sink):
+    """FLAC, MP3, Ogg Vorbis or Opus on a pipe, sent at the end: these containers change until they are complete."""
+
+    def __init__(
+        self, name: str, stream: BinaryIO, audio_format: AudioFormat, sample_rate: int, *, owned: bool = False
+    ):
+        """`owned` says whether the sink closes the stream."""
+        self._pipe = PipeSink(name, stream, audio_format, sample_rate, owned=owned)
+        self._name = name
+        self._stream = stream
+        self._format = audio_format
+        self._sample_rate = sample_rate
+        self._file: BinaryIO | None = None
+        self._encoder: _Encoder | None = None
+
+    def write(self, samples: NDArray[np.floating]) -> None:
+        """Append samples [n]."""
+        if not samples.size:
+            return
+        with _write_errors("temporary file"):
+            if self._encoder is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close and abandon)
+                self._encoder = _Encoder(self._file, self._format, self._sample_rate)
+            self._encoder.write(samples)
+
+    def close(self) -> None:
+        """Complete the encoding and send it."""
+        if self._file is not None and self._encoder is not None:
+            self._encoder.close()
+            with _write_errors(self._name):
+                self._file.seek(0)
+                shutil.copyfileobj(self._file, self._stream)
+                self._stream.flush()
+            self._file.close()
+        self._pipe.close()
+
+    def abandon(self) -> None:
+        """Send nothing."""
+        with suppress(Exception):
+            if self._encoder is not None:
+                self._encoder.close()
+            if self._file is not None:
+                self._file.close()
+        self._pipe.abandon()
+
+
+def _pipe_sink(
+    name: str, stream: BinaryIO, audio_format: AudioFormat, sample_rate: int, *, owned: bool = False
+) -> AudioSink:
+    kind = EncodedPipeSink if audio_format.container is Container.ENCODED else PipeSink
+    return kind(name, stream, audio_format, sample_rate, owned=owned)
+
+
+def _make_room(file: BinaryIO, position: int, count: int) -> None:
+    """Shift everything from `position` on by `count` bytes, last block first so that nothing is overwritten."""
+    end = file.seek(0, os.SEEK_END)
+    while end > position:
+        start = max(position, end - _COPY_BLOCK)
+        file.seek(start)
+        block = file.read(end - start)
+        file.seek(start + count)
+        file.write(block)
+        end = start
+
+
+@contextmanager
+def _write_errors(name: str) -> Iterator[None]:
+    """Turn what the system or the encoder says into an `OutputError`; a reader that left stays what it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write {name!r}: {error.strerror or error}") from error
+    except RuntimeError as error:  # soundfile.LibsndfileError
+        raise OutputError(f"cannot write {name!r}: {error}") from error

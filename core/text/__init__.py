@@ -1,0 +1,1 @@
+"""Text in: decoding bytes, tokenizing, cutting into sentences."""

@@ -1,0 +1,195 @@
+"""Cutting text into pieces that a model can say in one breath.
+
+Pieces are slices of the text: put together again, they hold every word once, in order. Cuts are made at sentence
+ends; a sentence that is too long is cut at clauses, then between words, then (scripts without spaces) between
+characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+_SPACED_TERMINATORS = ".!?…؟۔।॥։።፧"
+"""End a sentence when white space follows."""
+_WIDE_TERMINATORS = "。！？｡．"
+"""End a sentence whatever follows."""
+_CLOSERS = "\"'”’»›)]}）］｝」』】〉》〕"
+_SENTENCE_END = re.compile(
+    rf"[{_WIDE_TERMINATORS}]+[{re.escape(_CLOSERS)}]*"
+    rf"|[{re.escape(_SPACED_TERMINATORS)}]+[{re.escape(_CLOSERS)}]*(?=\s|$)"
+    r"|\s*\n\s*\n"
+)
+_CLAUSE_END = re.compile(
+    rf"[,;:][{re.escape(_CLOSERS)}]*(?=\s)|[，、；：，；：､]+[{re.escape(_CLOSERS)}]*|\s[-–—]+(?=\s)|—+|[)\]}}](?=\s)|\n"
+)
+_SPACES = re.compile(r"\s+")
+_LAST_WORD = re.compile(r"[\w.'’-]*$")
+_INITIAL = re.compile(r"(?:^|[\s.(])[^\W\d_]$")
+_LIST_NUMBER = re.compile(r"\d{1,3}$")
+
+_ABBREVIATIONS = frozenset(
+    abbreviation
+    for language in (
+        "mr mrs ms dr prof rev hon st sr jr gen col capt lt sgt maj messrs vs etc e.g i.e eg ie cf approx no nos",
+        "fig figs vol vols ch sec eq ed eds pp dept est inc ltd co corp ave blvd rd apt a.m p.m u.s u.k u.n ph.d",
+        "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri",
+        "z.b d.h u.a bzw usw ca nr str abs hr fr evtl ggf vgl sog",  # German
+        "mme mlle art av env",  # French
+        "sra srta dra ud uds pág núm",  # Spanish, Portuguese
+        "dott sig sig.ra ing avv",  # Italian
+        "т.е т.д т.п г гг ул им стр рис",  # Russian
+    )
+    for abbreviation in language.split()
+)
+"""Last words that a stop belongs to, without that stop."""
+_ONLY_WITH_A_NAME = frozenset(
+    "no nos fig figs vol vols ch sec eq ed pp nr abs art núm pág st jun mar dec mon fri".split()  # noqa: SIM905
+)
+"""Of these, the ones that are also ordinary last words: abbreviations only when a number (or a saint) follows."""
+
+_LONG_WORD = 15
+"""Characters beyond which a word takes the time of two."""
+_CHARACTERS_PER_WORD = 2
+"""In scripts without spaces: Chinese and Japanese words have about two characters."""
+
+
+def spoken_words(text: str) -> int:
+    """Return the length of `text` in words: between spaces, or two characters of a script without spaces."""
+    unspaced, words = 0, 0
+    for word in text.split():
+        alone = sum(map(_is_unspaced, word))
+        unspaced += alone
+        spelt = len(word) - alone
+        words += -(-spelt // _LONG_WORD)
+    return words + -(-unspaced // _CHARACTERS_PER_WORD)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of `text`, in order, without white space around them.
+
+    Knows abbreviations, initials, decimal numbers, quotes after the stop, and full-width punctuation. A blank
+    line ends a sentence, a single newline does not.
+    """
+    cuts = [0, *_sentence_cuts(text), len(text)]
+    pieces = (text[start:end].strip() for start, end in pairwise(cuts))
+    return [piece for piece in pieces if piece]
+
+
+def split_text(text: str, limit: int, length: Callable[[str], int] = spoken_words) -> list[str]:
+    """Return `text` cut into pieces of at most `limit`, whole sentences where possible.
+
+    Args:
+        text: any text; white space at the cuts is dropped, everything else is kept, once and in order.
+        limit: greatest length of a piece; only a single character can exceed it.
+        length: what is measured; words as spoken, unless the model counts otherwise.
+
+    Raises:
+        ValueError: the limit is not positive.
+    """
+    if limit < 1:
+        raise ValueError(f"the limit must be at least 1, not {limit}")
+    start = end = 0
+    pieces: list[str] = []
+    for cut in [*_sentence_cuts(text), len(text)]:
+        if length(text[start:cut]) > limit and text[start:end].strip():
+            pieces.append(text[start:end].strip())
+            start = end
+        end = cut
+        if length(text[start:end]) > limit:
+            pieces.extend(_divide(text[start:end].strip(), limit, length))
+            start = end
+    pieces.append(text[start:end].strip())
+    return [piece for piece in pieces if piece]
+
+
+def _sentence_cuts(text: str) -> Iterator[int]:
+    """Yield the positions, in order, where a sentence has just ended."""
+    start = 0
+    for match in _SENTENCE_END.finditer(text):
+        if match.end() < len(text) and _ends_sentence(text, start, match):
+            start = match.end()
+            yield start
+
+
+def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
+    mark = match.group()
+    if mark.isspace() or mark[0] in _WIDE_TERMINATORS:
+        return True
+    following = text[match.end() :].lstrip()[:1] if match.end() < len(text) else ""
+    if following.islower():
+        return False
+    return mark != "." or not _is_abbreviation(text[start : match.start()], following)
+
+
+def _is_abbreviation(before: str, following: str) -> bool:
+    """Tell whether the stop after `before` (the sentence so far) belongs to its last word."""
+    word_match = _LAST_WORD.search(before)
+    word = word_match.group().casefold().lstrip("'’-") if word_match else ""
+    if word in _ONLY_WITH_A_NAME:
+        return following.isdigit() or (word == "st" and following.isupper())
+    if word in _ABBREVIATIONS:
+        return True
+    if _INITIAL.search(before) and word != "i":
+        return following.isalpha()
+    return bool(_LIST_NUMBER.fullmatch(before.strip()))
+
+
+def _divide(sentence: str, limit: int, length: Callable[[str], int]) -> Iterator[str]:
+    """Yield about equal parts of a sentence that is too long, cut at the best places."""
+    total = length(sentence)
+    if total <= limit or len(sentence) < 2:
+        yield sentence
+        return
+    parts = -(-total // limit)
+    share = (parts // 2) / parts
+    cut = _best_cut(sentence, share)
+    yield from _divide(sentence[:cut].strip(), limit, length)
+    yield from _divide(sentence[cut:].strip(), limit, length)
+
+
+def _best_cut(sentence: str, share: float) -> int:
+    """Return where to cut so that about `share` of the sentence comes first: clause, else space, else character."""
+    wanted = share * len(sentence)
+    reach = min(share, 1 - share) * len(sentence) / 2
+    inside = range(1, len(sentence))
+    clauses = [
+        m.end()
+        for m in _CLAUSE_END.finditer(sentence)
+        if m.end() in inside and abs(m.end() - wanted) <= reach
+    ]
+    if clauses:
+        return min(clauses, key=lambda cut: abs(cut - wanted))
+    words = [match.end() for match in _SPACES.finditer(sentence)]
+    words += [cut for cut in inside if _is_unspaced(sentence[cut - 1]) and not _joins(sentence, cut)]
+    # A single very long word leaves only the places between its characters.
+    near = [cut for cut in words if abs(cut - wanted) <= 2 * reach]
+    candidates = near or words or [cut for cut in inside if not _joins(sentence, cut)] or [round(wanted) or 1]
+    return min(candidates, key=lambda cut: abs(cut - wanted))
+
+
+def _joins(text: str, cut: int) -> bool:
+    """Tell whether the characters around `cut` are seen as one: marks, joiners, modifiers, punctuation that trails."""
+    after = text[cut]
+    return (
+        unicodedata.category(after)[0] == "M"
+        or unicodedata.category(after) in ("Po", "Pe", "Pf", "Lm", "Sk", "Cf")
+        or text[cut - 1] == "\u200d"
+    )
+
+
+def _is_unspaced(character: str) -> bool:
+    """Tell whether a character belongs to a script that puts no spaces between words."""
+    code = ord(character)
+    return (
+        0x0E00 <= code <= 0x0EFF  # Thai, Lao
+        or 0x1000 <= code <= 0x109F  # Myanmar
+        or 0x1780 <= code <= 0x17FF  # Khmer
+        or 0x3005 <= code <= 0x3007
+        or 0x3040 <= code <= 0x30FF  # Hiragana, Katakana
+        or 0x3400 <= code <= 0x9FFF  # Han
+        or 0xF900 <= code <= 0xFAFF
+        or 0x20000 <= code <= 0x3FFFF
+    )

@@ -1,0 +1,152 @@
+"""The Qwen2 byte-level BPE tokenizer, built from the arrays of a GGUF file.
+
+Same rules as `Qwen2TokenizerFast` of the transformers package: added tokens are matched verbatim on the raw
+text, the rest is NFC-normalised, cut by the Qwen2 regular expression, mapped to bytes and merged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from ..errors import ModelFileError, TextError
+
+logger = logging.getLogger(__name__)
+
+QWEN2_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+    r"|[^\r\n\p{L}\p{N}]?\p{L}+"
+    r"|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+"
+    r"|\s+(?!\S)"
+    r"|\s+"
+)
+
+NORMAL_TOKEN = 1
+"""`tokenizer.ggml.token_type` of a token that merging makes."""
+ADDED_TOKEN = 4
+"""`tokenizer.ggml.token_type` of a token that is matched verbatim."""
+
+
+class TextTokenizer:
+    """Text to token ids and back."""
+
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        token_types: Sequence[int],
+        merges: Sequence[str],
+        *,
+        source: str = "tokenizer",
+    ):
+        """Build from the three GGUF arrays.
+
+        Args:
+            tokens: every token in id order, in the printable byte alphabet of GPT-2.
+            token_types: one GGUF token type for each token.
+            merges: "left right" pairs, best first.
+            source: what error messages and warnings call the file.
+
+        Raises:
+            ModelFileError: the arrays do not belong together.
+        """
+        if len(tokens) != len(token_types):
+            raise ModelFileError(f"{source}: {len(tokens)} tokens but {len(token_types)} token types")
+        vocabulary = dict(zip(tokens, range(len(tokens)), strict=True))
+        _check_vocabulary(vocabulary, len(tokens), source)
+        _warn_of_lost_merges(tokens, token_types, merges, source)
+        self._tokenizer = Tokenizer(_bpe(vocabulary, merges, source))
+        self._tokenizer.normalizer = normalizers.NFC()
+        self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(QWEN2_PATTERN), behavior="isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        self._tokenizer.decoder = decoders.ByteLevel()
+        self._tokenizer.add_special_tokens(
+            [
+                AddedToken(token, normalized=False)
+                for token, kind in zip(tokens, token_types, strict=True)
+                if kind == ADDED_TOKEN
+            ]
+        )
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any], *, source: str = "tokenizer") -> TextTokenizer:
+        """Build from the `tokenizer.ggml.*` keys of a GGUF file.
+
+        Raises:
+            ModelFileError: a key is missing, or the arrays do not belong together.
+        """
+        keys = ("tokenizer.ggml.tokens", "tokenizer.ggml.token_type", "tokenizer.ggml.merges")
+        missing = [key for key in keys if key not in metadata]
+        if missing:
+            raise ModelFileError(f"{source}: no text tokenizer, {', '.join(missing)} missing")
+        return cls(*(metadata[key] for key in keys), source=source)
+
+    def __len__(self) -> int:
+        """Number of tokens, added ones included."""
+        return self._tokenizer.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of `text`; added tokens written in it become their single ids.
+
+        Raises:
+            TextError: the string holds a lone surrogate and is no text.
+        """
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise TextError(f"no text: lone surrogate at character {error.start}") from error
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of `ids`, added tokens spelt out; bytes that are no UTF-8 become U+FFFD."""
+        return self._tokenizer.decode(list(ids), skip_special_tokens=False)
+
+    def token_id(self, token: str) -> int | None:
+        """Return the id of one token as the vocabulary spells it, or None."""
+        return self._tokenizer.token_to_id(token)
+
+
+def _check_vocabulary(vocabulary: Mapping[str, int], count: int, source: str) -> None:
+    if len(vocabulary) != count:
+        raise ModelFileError(f"{source}: {count - len(vocabulary)} tokens occur twice in the vocabulary")
+    # Without one of the bytes the tokenizer would drop characters in silence.
+    missing = [symbol for symbol in pre_tokenizers.ByteLevel.alphabet() if symbol not in vocabulary]
+    if missing:
+        raise ModelFileError(
+            f"{source}: {len(missing)} of the 256 byte tokens are missing from the vocabulary"
+        )
+
+
+def _bpe(vocabulary: dict[str, int], merges: Sequence[str], source: str) -> models.BPE:
+    pairs = [merge.partition(" ")[::2] for merge in merges]
+    try:
+        return models.BPE(vocabulary, pairs)
+    except Exception as error:  # the library raises bare Exception
+        raise ModelFileError(f"{source}: merges and tokens do not belong together ({error})") from error
+
+
+def _warn_of_lost_merges(
+    tokens: Sequence[str], token_types: Sequence[int], merges: Sequence[str], source: str
+) -> None:
+    # Some converters take merges that begin with '#' for comments, and drop them.
+    if any(merge.startswith("#") for merge in merges):
+        return
+    lost = sum(
+        kind == NORMAL_TOKEN and len(token) > 1 and token[0] == "#"
+        for token, kind in zip(tokens, token_types, strict=True)
+    )
+    if lost:
+        logger.warning(
+            "%s: the merges that begin with '#' are missing (%d tokens cannot be reached), so text with runs of '#' "
+            "is tokenized differently from the official model; convert the checkpoint again with convert.py",
+            source,
+            lost,
+        )

@@ -1,0 +1,129 @@
+"""Reference recordings: reading, averaging, resampling, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from ggtts.core.audio.reference import ReferenceLimits, read_reference, resample
+from ggtts.core.errors import AudioFileError
+from support.data import Golden
+
+RATES = [8000, 11025, 16000, 22050, 32000, 44100, 48000]
+RATE = 24000
+
+
+def tone(seconds: float, rate: int, pitch: float = 220.0) -> np.ndarray:
+    return (0.5 * np.sin(2 * np.pi * pitch * np.arange(int(seconds * rate)) / rate)).astype(np.float32)
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_resampling_is_that_of_librosa(golden: Callable[[str], Golden], rate: int) -> None:
+    case = golden("resample")
+    expected = case[f"out_{rate}_to_24000"]
+    found = resample(case[f"in_{rate}"], rate, RATE)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() < 3e-5
+
+
+@pytest.mark.parametrize("rate", [16000, 48000])
+def test_impulses(golden: Callable[[str], Golden], rate: int) -> None:
+    case = golden("resample")
+    found = resample(case["impulse_16000"], rate, RATE)
+    assert np.abs(found - case[f"impulse_{rate}_to_24000"]).max() < 3e-5
+
+
+@pytest.mark.parametrize(
+    ("case_name", "file"),
+    [
+        ("0.6B-Base_xvec_24k", "ref_24k"),
+        ("0.6B-Base_xvec_16k_full", "ref_16k"),
+        ("0.6B-Base_icl_stream_longtext", "ref_44k1_stereo"),
+    ],
+)
+def test_recordings_of_the_official_package(
+    golden: Callable[[str], Golden], data: Path, case_name: str, file: str
+) -> None:
+    expected = golden(case_name)["ref_wav_24k"]
+    found = read_reference(data / "golden" / "audio" / f"{file}.wav", RATE)
+    assert found.dtype == np.float32
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() < 3e-5
+
+
+@pytest.mark.parametrize(
+    ("ending", "subtype"),
+    [
+        ("wav", "PCM_U8"),
+        ("wav", "PCM_24"),
+        ("wav", "PCM_32"),
+        ("wav", "FLOAT"),
+        ("wav", "DOUBLE"),
+        ("flac", "PCM_16"),
+        ("ogg", "VORBIS"),
+        ("mp3", "MPEG_LAYER_III"),
+    ],
+)
+def test_formats(tmp_path: Path, ending: str, subtype: str) -> None:
+    path = tmp_path / f"voice.{ending}"
+    soundfile.write(path, tone(1.0, RATE), RATE, subtype=subtype)
+    found = read_reference(path, RATE)
+    assert len(found) == pytest.approx(RATE, abs=2400)
+    assert np.abs(found).max() == pytest.approx(0.5, abs=0.05)
+
+
+def test_every_channel_counts(tmp_path: Path) -> None:
+    path = tmp_path / "voice.wav"
+    channels = np.stack([tone(0.5, RATE), np.zeros(RATE // 2), np.zeros(RATE // 2)], axis=1)
+    soundfile.write(path, channels, RATE, subtype="FLOAT")
+    assert read_reference(path, RATE) == pytest.approx(tone(0.5, RATE) / 3, abs=1e-6)
+
+
+def test_an_open_file_will_do() -> None:
+    file = io.BytesIO()
+    soundfile.write(file, tone(0.5, RATE), RATE, format="WAV")
+    file.seek(0)
+    assert len(read_reference(file, RATE, name="the upload")) == RATE // 2
+
+
+def test_a_long_recording_is_cut_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "voice.wav"
+    soundfile.write(path, tone(3.0, 8000), 8000)
+    with caplog.at_level(logging.WARNING):
+        assert len(read_reference(path, RATE, limits=ReferenceLimits(longest=2.0))) == 2 * RATE
+    assert "voice.wav is longer than 2 s" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("samples", "problem"),
+    [
+        (tone(0.05, RATE), r"too short: 0\.050 s, at least 0\.1 s"),
+        (np.zeros(0, np.float32), "too short"),
+        (np.zeros(RATE, np.float32), "silent: its peak is below -80 dB"),
+        (np.where(np.arange(RATE) == 70, np.nan, tone(1.0, RATE)), "NaN"),
+        (np.where(np.arange(RATE) == 70, np.inf, tone(1.0, RATE)), "infinite"),
+    ],
+)
+def test_unusable_recordings(tmp_path: Path, samples: np.ndarray, problem: str) -> None:
+    path = tmp_path / "voice.wav"
+    soundfile.write(path, samples, RATE, subtype="FLOAT")
+    with pytest.raises(AudioFileError, match=rf"voice\.wav.*{problem}"):
+        read_reference(path, RATE)
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    with pytest.raises(AudioFileError, match=r"cannot read .*none\.wav as audio: No such file"):
+        read_reference(tmp_path / "none.wav", RATE)
+    (tmp_path / "empty.wav").write_bytes(b"")
+    with pytest.raises(AudioFileError, match=r"empty\.wav as audio: the file is empty"):
+        read_reference(tmp_path / "empty.wav", RATE)
+    (tmp_path / "text.wav").write_text("this is not a recording")
+    with pytest.raises(AudioFileError, match=r"text\.wav as audio: Format not recognised"):
+        read_reference(tmp_path / "text.wav", RATE)
+    with pytest.raises(AudioFileError, match="cannot read the upload as audio"):
+        read_reference(io.BytesIO(b"nothing"), RATE, name="the upload")
