@@ -1,0 +1,51 @@
+"""The .spk file: a speaker embedding as raw little-endian float32 values without a header, as in qwentts.cpp."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import AudioFileError, OutputError
+
+_VALUE = np.dtype("<f4")
+
+
+def read(path: Path, width: int | None = None) -> NDArray[np.float32]:
+    """Read a speaker embedding [width]; `width` is the size the model expects, None accepts any.
+
+    Raises:
+        AudioFileError: the file cannot be read, is empty, ragged or of another width, or holds NaN or infinity.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise AudioFileError(f"cannot read {path}: {error.strerror or error}") from error
+    if not data or len(data) % _VALUE.itemsize:
+        raise AudioFileError(
+            f"{path} is not a speaker embedding: {len(data)} bytes, expected a positive multiple of {_VALUE.itemsize}"
+        )
+    embedding = np.frombuffer(data, _VALUE).astype(np.float32)
+    if width is not None and len(embedding) != width:
+        raise AudioFileError(
+            f"{path} holds {len(embedding)} values, this model's speaker embeddings have {width}"
+        )
+    if not np.isfinite(embedding).all():
+        raise AudioFileError(f"{path} is not a speaker embedding: it holds NaN or infinite values")
+    return embedding
+
+
+def write(path: Path, embedding: NDArray[np.floating]) -> None:
+    """Write a speaker embedding [width] to a .spk file.
+
+    Raises:
+        ValueError: the embedding is not one vector.
+        OutputError: the file cannot be written.
+    """
+    if embedding.ndim != 1 or not len(embedding):
+        raise ValueError(f"a speaker embedding is one vector, not an array of shape {embedding.shape}")
+    try:
+        path.write_bytes(embedding.astype(_VALUE).tobytes())
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error

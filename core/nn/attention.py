@@ -1,0 +1,159 @@
+"""Self-attention, and the one place that knows which attention operation a device has.
+
+On the CPU a fused operation reads the places of the queries, so it needs no mask and no bucketed lengths. Other
+devices run GGML's flash attention where its kernels exist for the head size, else plain matrix products and a
+softmax; both need a mask that the host prepares.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..engine import Tensor, WeightScope
+from .config import FLOAT16_MAX, TransformerConfig
+from .linear import Linear
+from .norms import load_norm
+
+FLASH_HEAD_SIZES = frozenset({64, 80, 96, 112, 128, 256})
+"""Head sizes for which the flash attention kernels of every GPU backend exist."""
+
+KEYS_STRIDE = 256
+"""GPU flash attention kernels want a multiple of this many keys."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Which keys each query sees: the one at its own place and those before it.
+
+    Attributes:
+        places: i32 [queries], where each query stands among the keys.
+        mask: f16 [keys, queries], 0 where a key is seen and -inf elsewhere; None for the fused operation.
+    """
+
+    places: Tensor
+    mask: Tensor | None
+
+
+class LayerMemory(Protocol):
+    """The keys and values that one layer attends to."""
+
+    @property
+    def sight(self) -> Sight:
+        """What the new positions see of them."""
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """keys, values [head_dim, tokens, kv_heads] of the new positions -> those of all positions."""
+
+
+def needs_mask(config: TransformerConfig, on_cpu: bool) -> bool:
+    """Tell whether attention reads a mask rather than places."""
+    return config.arithmetic.plain_attention or not on_cpu
+
+
+def mask_values(places: np.ndarray, keys: int, window: int) -> np.ndarray:
+    """Return the mask, float16 [queries, keys], of queries at `places` [queries]; window 0 is all earlier keys."""
+    distance = places[:, None] - np.arange(keys)[None, :]
+    seen = distance >= 0
+    if window:
+        seen &= distance < window
+    return np.where(seen, 0, -np.inf).astype(np.float16)
+
+
+def attend(query: Tensor, keys: Tensor, values: Tensor, sight: Sight, config: TransformerConfig) -> Tensor:
+    """Scaled dot-product attention (Vaswani et al., 2017) with shared key heads (Ainslie et al., 2023).
+
+    Args:
+        query: [head_dim, heads, tokens].
+        keys: [head_dim, keys, kv_heads], float32 or float16; query head h reads h // (heads / kv_heads).
+        values: like keys.
+        sight: what each query sees.
+        config: window and way of computing.
+
+    Returns:
+        [head_dim * heads, tokens].
+    """
+    scale = 1 / math.sqrt(config.head_dim)
+    if sight.mask is None:
+        return query.attention(keys, values, sight.places, scale, window=config.window)
+    if not config.arithmetic.plain_attention and _flash_fits(keys):
+        return query.flash_attention(keys, values, sight.mask, scale)
+    return _plain_attention(query, keys, values, sight.mask, scale)
+
+
+def _flash_fits(keys: Tensor) -> bool:
+    return keys.shape[0] in FLASH_HEAD_SIZES and keys.shape[1] % KEYS_STRIDE == 0
+
+
+def _plain_attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float) -> Tensor:
+    head_dim, heads, tokens, _ = query.shape
+    weights = (keys @ query.permute(0, 2, 1, 3)).softmax(scale, mask)
+    mixed = values.transpose().contiguous() @ weights
+    return mixed.permute(0, 2, 1, 3).contiguous().reshape(head_dim * heads, tokens)
+
+
+class WholeSequence:
+    """Memory of a layer that sees the positions of this one run, 0, 1, 2, ..., and nothing before them."""
+
+    def __init__(self, positions: Tensor, config: TransformerConfig) -> None:
+        masked = needs_mask(config, positions.on_cpu)
+        self.sight = Sight(positions, _sequence_mask(positions, config.window) if masked else None)
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values [head_dim, tokens, kv_heads] as they are."""
+        return keys, values
+
+    def layer(self, index: int) -> WholeSequence:
+        """Return the memory of one layer, the same for all."""
+        return self
+
+
+def _sequence_mask(positions: Tensor, window: int) -> Tensor:
+    """positions i32 [tokens] -> mask f16 [tokens, tokens]: `mask_values`, computed on the device.
+
+    Whole numbers make the steps of a clamp sharp. The lowest float16 stands for -inf, which a product with zero
+    would turn into NaN.
+    """
+    tokens = positions.shape[0]
+    keys = positions.cast("f32")
+    distance = keys.reshape(1, tokens).repeat(tokens, tokens) - keys
+    unseen = (-distance).clamp(0.0, 1.0)
+    if window:
+        unseen = unseen + (distance - float(window - 1)).clamp(0.0, 1.0)
+    return (unseen * -FLOAT16_MAX).cast("f16")
+
+
+class Attention:
+    """Grouped-query self-attention with rotary positions (Su et al., "RoFormer", 2021) in the rotate-half form.
+
+    Weights `attn_q`, `attn_k`, `attn_v`, `attn_output` (bias optional). With `attn_q_norm` and `attn_k_norm` in the
+    file, each head of queries and keys is RMS-normalised before rotation (Qwen3 technical report, section 2).
+    """
+
+    def __init__(self, scope: WeightScope, config: TransformerConfig) -> None:
+        self._config = config
+        self._query = Linear(scope, "attn_q")
+        self._key = Linear(scope, "attn_k")
+        self._value = Linear(scope, "attn_v")
+        self._output = Linear(scope, "attn_output")
+        has_norms = "attn_q_norm.weight" in scope
+        self._query_norm = load_norm(scope, "attn_q_norm", config.norm_eps) if has_norms else None
+        self._key_norm = load_norm(scope, "attn_k_norm", config.norm_eps) if has_norms else None
+
+    def __call__(self, x: Tensor, positions: Tensor, memory: LayerMemory) -> Tensor:
+        """x [width, tokens] at positions i32 [tokens] -> [width, tokens]."""
+        config, tokens = self._config, x.shape[1]
+        query = self._query(x).reshape(config.head_dim, config.heads, tokens)
+        key = self._key(x).reshape(config.head_dim, config.kv_heads, tokens)
+        value = self._value(x).reshape(config.head_dim, config.kv_heads, tokens)
+        if self._query_norm and self._key_norm:
+            query, key = self._query_norm(query), self._key_norm(key)
+        query = query.rope(positions, config.head_dim, config.rope_theta)
+        key = key.rope(positions, config.head_dim, config.rope_theta)
+        if config.arithmetic.clamp_float16:
+            value = value.clamp(-FLOAT16_MAX, FLOAT16_MAX)
+        keys, values = memory.append(key.permute(0, 2, 1, 3), value.permute(0, 2, 1, 3))
+        return self._output(attend(query, keys, values, memory.sight, config))

@@ -1,0 +1,37 @@
+"""The position-wise half of a transformer block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..engine import Tensor, WeightScope
+from .linear import Linear
+
+
+class SwiGLU:
+    """down(silu(gate x) * up x) (Shazeer, "GLU Variants Improve Transformer", 2020)."""
+
+    def __init__(self, scope: WeightScope) -> None:
+        self._gate = Linear(scope, "ffn_gate")
+        self._up = Linear(scope, "ffn_up")
+        self._down = Linear(scope, "ffn_down")
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x [width, tokens] -> [width, tokens]."""
+        return self._down(self._gate(x).swiglu(self._up(x)))
+
+
+class GeluMlp:
+    """down(gelu(up x)), with the exact GELU (erf)."""
+
+    def __init__(self, scope: WeightScope) -> None:
+        self._up = Linear(scope, "ffn_up")
+        self._down = Linear(scope, "ffn_down")
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x [width, tokens] -> [width, tokens]."""
+        return self._down(self._up(x).gelu())
+
+
+FeedForward = Callable[[Tensor], Tensor]
+"""x [width, tokens] -> [width, tokens]."""

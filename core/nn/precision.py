@@ -1,0 +1,30 @@
+"""Which precision the matrix products of a part of a model have."""
+
+from __future__ import annotations
+
+from ..engine import Tensor, WeightScope
+
+_HALF = frozenset({"f16", "bf16"})
+
+
+class Float32Scope(WeightScope):
+    """Weights whose half precision matrices become float32.
+
+    A product with a half precision matrix rounds the activations as well, which the official float32 codec does not.
+    Quantised matrices stay as they are.
+    """
+
+    @classmethod
+    def of(cls, scope: WeightScope) -> Float32Scope:
+        """The same weights as `scope`, in this precision."""
+        return cls(scope.weights, scope.prefix)
+
+    def scope(self, prefix: str) -> Float32Scope:
+        """The weights whose names go on with `prefix`, in the same precision."""
+        return Float32Scope(self.weights, self.prefix + prefix)
+
+    def matrix(self, name: str) -> Tensor:
+        """A weight that is only used as the left operand of `matmul`."""
+        if self.dtype(name) in _HALF:
+            return self.tensor(name, "f32")
+        return super().matrix(name)

@@ -1,0 +1,30 @@
+"""Snake activation: x + sin^2(a x) / a (Ziyin et al., "Neural networks fail to learn periodic functions", 2020).
+
+The Qwen3-TTS decoder uses the SnakeBeta form of BigVGAN (Lee et al., ICLR 2023): its own magnitude next to the
+frequency, both stored as logarithms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..engine import Tensor, WeightScope
+
+_MAGNITUDE_FLOOR = 1e-9
+
+
+class SnakeBeta:
+    """x + sin^2(x e^alpha) / (e^beta + 1e-9), one alpha and beta per channel.
+
+    Weights `alpha` and `beta` [channels]. Maps zero to zero, so padding may come before or after it.
+    """
+
+    def __init__(self, scope: WeightScope) -> None:
+        frequency = np.exp(scope.array("alpha").reshape(-1))
+        magnitude = 1.0 / (np.exp(scope.array("beta").reshape(-1)) + _MAGNITUDE_FLOOR)
+        self.frequency = scope.constant("frequency", frequency.astype(np.float32))
+        self.magnitude = scope.constant("magnitude", magnitude.astype(np.float32))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x [channels, time] -> [channels, time]."""
+        return x + (x * self.frequency).sin().sqr() * self.magnitude

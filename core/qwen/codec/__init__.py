@@ -1,0 +1,8 @@
+"""The Qwen3-TTS codec at 12.5 frames per second: 16 codes per frame, 24 kHz mono."""
+
+from __future__ import annotations
+
+from .decoder import CodecDecoder, DecoderSnapshot, DecoderStream
+from .encoder import CodecEncoder
+
+__all__ = ["CodecDecoder", "CodecEncoder", "DecoderSnapshot", "DecoderStream"]

@@ -1,0 +1,18 @@
+"""How the transformers of the codec attend: in float32 on every device."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from ...engine import Engine
+from ...formats.qwen import TransformerSizes
+from ...nn.config import Arithmetic, TransformerConfig
+
+
+def exact_attention(sizes: TransformerSizes, engine: Engine) -> TransformerConfig:
+    """Return the transformer of these sizes.
+
+    The fused attention of the CPU is exact; flash attention elsewhere rounds keys and values to float16, so there
+    plain matrix products take its place. They cost nothing next to the convolutions.
+    """
+    return TransformerConfig(**asdict(sizes), arithmetic=Arithmetic(plain_attention=not engine.is_cpu))

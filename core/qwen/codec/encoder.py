@@ -1,0 +1,102 @@
+"""The codec encoder: 24 kHz samples to 16 codes per 80 ms (MimiModel.encode of transformers).
+
+SEANet runs over pieces of the recording with the state of a stream, so that its memory stays bounded; what it leaves,
+25 vectors per second, is short enough for the transformer to see at once. A last partial frame is kept: every layer
+pads it on the right, as the official package does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engine import Engine, Graph, Program, Tensor, Weights
+from ...formats.qwen import CodecFile
+from ...nn.conv import CausalConv1d
+from ...nn.precision import Float32Scope
+from ...nn.stages import Stages, compute, named, result
+from ...nn.streaming import StreamState
+from .attention import exact_attention
+from .encoder_transformer import EncoderTransformer
+from .quantizer import SplitQuantizer
+from .seanet import Seanet, SeanetMemory
+
+_PIECE_FRAMES = 16
+"""Frames of codes whose samples go through SEANet at once (1.3 s)."""
+
+
+class CodecEncoder:
+    """Samples to codes; weights `tok_enc.*` of a codec file."""
+
+    def __init__(self, weights: Weights, config: CodecFile, engine: Engine) -> None:
+        scope, sizes = Float32Scope.of(weights.scope("tok_enc.")), config.encoder
+        self._engine = engine
+        self._seanet = Seanet(scope, sizes)
+        self._transformer = EncoderTransformer(scope, exact_attention(sizes.transformer, engine))
+        stride = config.encoder_frame_samples // math.prod(sizes.strides)
+        self._downsample = CausalConv1d(scope.scope("downsample."), stride=stride, padding="replicate")
+        self._quantizer = SplitQuantizer(scope, sizes.semantic_quantizers, config.codebooks)
+        self._width = sizes.transformer.width
+        self._piece = _PIECE_FRAMES * config.encoder_frame_samples
+
+    def encode(self, samples: NDArray[np.float32]) -> NDArray[np.int32]:
+        """Codes int32 [ceil(n / 1920), 16] of mono samples [n] at the codec's rate.
+
+        Raises:
+            ValueError: there are no samples, or they are not one channel.
+        """
+        _require_mono(samples)
+        features = np.concatenate(list(self.features(samples)))
+        graph = self._engine.graph()
+        x = graph.input("features", features.shape[::-1])
+        semantic, acoustic = self._quantizer.project(result(self._latent_stages(graph, x)))
+        positions = np.arange(len(features), dtype=np.int32)
+        projected = {"semantic": semantic, "acoustic": acoustic}
+        vectors = compute(graph, projected, features=features, positions=positions)
+        return self._quantizer.search(vectors["semantic"], vectors["acoustic"])
+
+    def stages(self, samples: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+        """Every stage of the undivided encoding by name, each [time, width], for dumps and comparisons."""
+        _require_mono(samples)
+        graph = self._engine.graph()
+        found = named(self._seanet.stages(graph.input("samples", (1, len(samples)))))
+        found |= named(self._latent_stages(graph, found["seanet"]))
+        found["vq_semantic_in"], found["vq_acoustic_in"] = self._quantizer.project(found["downsample"])
+        positions = np.arange(found["enc_tfm"].shape[1], dtype=np.int32)
+        return compute(graph, found, samples=samples[:, None], positions=positions)
+
+    def features(self, samples: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+        """SEANet features [time, width] of one piece after the other."""
+        state = StreamState(self._engine, self._seanet.memory)
+        whole = len(samples) // self._piece * self._piece
+        if whole:
+            program = self._seanet_program(self._piece, state)
+            for begin in range(0, whole, self._piece):
+                yield self._run(program, samples[begin : begin + self._piece])
+        if whole < len(samples):
+            program = self._seanet_program(len(samples) - whole, state)
+            yield self._run(program, samples[whole:])
+
+    def _seanet_program(self, length: int, state: StreamState[SeanetMemory]) -> Program:
+        graph = self._engine.graph()
+        stages = self._seanet.stages(graph.input("samples", (1, length)), state.view(graph))
+        return graph.program({"features": result(stages)})
+
+    def _run(self, program: Program, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        features: NDArray[np.float32] = program(samples=samples[:, None])["features"]
+        return features.reshape(-1, self._width)
+
+    def _latent_stages(self, graph: Graph, x: Tensor) -> Stages:
+        """x [width, time] -> [width, ceil(time / stride)], what is to be quantised."""
+        x = yield from self._transformer.stages(x, graph.input("positions", (x.shape[1],), "i32"))
+        x = self._downsample(x)
+        yield "downsample", x
+        return x
+
+
+def _require_mono(samples: NDArray[np.float32]) -> None:
+    if samples.ndim != 1 or not len(samples):
+        raise ValueError(f"the codec encodes mono samples [n], not an array of shape {samples.shape}")

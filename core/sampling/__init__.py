@@ -1,0 +1,6 @@
+"""Choosing tokens: the sampling chain and the random numbers it draws, in native code."""
+
+from .chain import Draws, SamplingOptions, TokenRules, TokenSampler
+from .philox import resolve_seed
+
+__all__ = ["Draws", "SamplingOptions", "TokenRules", "TokenSampler", "resolve_seed"]

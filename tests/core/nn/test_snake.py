@@ -1,0 +1,22 @@
+"""The snake activation against its formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from ggtts.core.engine import Engine, WeightScope
+from ggtts.core.nn.snake import SnakeBeta
+from support.comparing import deviation
+from support.tolerances import LAYER
+
+
+def test_snake(engine: Engine, scope_of: Callable[[Mapping[str, np.ndarray]], WeightScope]) -> None:
+    random = np.random.default_rng(5)
+    alpha, beta = (0.5 * random.standard_normal((2, 12))).astype(np.float32)
+    x = (3 * random.standard_normal((7, 12))).astype(np.float32)
+    snake = SnakeBeta(scope_of({"alpha": alpha, "beta": beta}))
+    graph = engine.graph()
+    y = graph.program({"y": snake(graph.input("x", (12, 7)))})(x=x)["y"]
+    exact = x + np.sin(x.astype(np.float64) * np.exp(alpha)) ** 2 / (np.exp(beta.astype(np.float64)) + 1e-9)
+    assert deviation(y, exact) < LAYER
