@@ -56,11 +56,28 @@ void require_dimension(const char *operation, int dimension) {
         refuse(operation, "dimension " + std::to_string(dimension) + " is not 0..3");
 }
 
-// Most kernels read whole rows: a tensor with its values out of line is copied first.
+bool has_usual_strides(const ggml_tensor *tensor) {
+    for (int d = 1; d < 4; ++d) {
+        if (tensor->nb[d] != ggml_row_size(tensor->type, tensor->ne[0]) * (d > 1 ? tensor->ne[1] : 1) *
+                                 (d > 2 ? tensor->ne[2] : 1)) {
+            return false;
+        }
+    }
+    return tensor->nb[0] == ggml_type_size(tensor->type);
+}
+
+// Most kernels read all values in a line: a tensor with its values out of line is copied first. Dimensions of
+// length 1 may have any stride and still be in line, which some of GGML's checks do not accept: a reshape
+// gives the usual ones.
 Tensor dense(const Tensor &a) {
-    if (ggml_is_contiguous(a.raw))
+    if (has_usual_strides(a.raw)) {
         return a;
-    return contiguous(a);
+    }
+    if (!ggml_is_contiguous(a.raw)) {
+        return contiguous(a);
+    }
+    const int64_t *ne = a.raw->ne;
+    return node(a.graph, ggml_reshape_4d(a.graph->room(), a.raw, ne[0], ne[1], ne[2], ne[3]));
 }
 
 Tensor with_rows(const Tensor &a) {
@@ -405,7 +422,8 @@ Tensor cast(const Tensor &a, const std::string &type) {
     const auto is_float = [](ggml_type t) {
         return t == GGML_TYPE_F32 || t == GGML_TYPE_F16 || t == GGML_TYPE_BF16;
     };
-    const bool integers = target == GGML_TYPE_I32 && a.raw->type == GGML_TYPE_F32;
+    const bool integers = (target == GGML_TYPE_I32 && a.raw->type == GGML_TYPE_F32) ||
+                          (target == GGML_TYPE_F32 && a.raw->type == GGML_TYPE_I32);
     if (!integers && (!is_float(target) || !(is_float(a.raw->type) || ggml_is_quantized(a.raw->type)))) {
         refuse("cast", describe(a) + " to " + type);
     }

@@ -59,6 +59,36 @@ def test_operators_with_numbers(engine: Engine) -> None:
     np.testing.assert_allclose(run(engine, lambda x: -(x / 4.0) - 3.0, a), -a / 4 - 3, rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(3, 1, 8), (1, 5, 8), (3, 5, 1), (1, 1, 8), (4, 3, 5, 6)])
+@pytest.mark.parametrize("axes", [(1, 0, 2, 3), (0, 2, 1, 3), (2, 1, 0, 3), (3, 0, 1, 2)])
+def test_permuted_operands_are_accepted_everywhere(
+    engine: Engine, shape: tuple[int, ...], axes: tuple[int, int, int, int]
+) -> None:
+    """Dimensions of length 1 have strides that some of GGML's own checks abort on."""
+    a = random(*shape)
+    operations: list[Callable[[Tensor], Tensor]] = [
+        lambda x: x * 2.0,
+        lambda x: x + 1.0,
+        lambda x: x.silu(),
+        lambda x: x.softmax(),
+        lambda x: x.swiglu(x),
+        lambda x: x.clamp(-1.0, 1.0),
+        lambda x: x.reshape(a.size),
+        lambda x: x.rms_norm(1e-6),
+        lambda x: x.concat(x, 1),
+        lambda x: x.reflect_pad(0, 0),
+        lambda x: x + x,
+    ]
+    for operation in operations:
+        direct = run(engine, lambda x, do=operation: do(x.permute(*axes)), a)
+        copied = run(engine, lambda x, do=operation: do(x.permute(*axes).contiguous()), a)
+        np.testing.assert_array_equal(direct, copied)
+
+
+def test_integers_become_floats(engine: Engine) -> None:
+    np.testing.assert_array_equal(run(engine, lambda x: x.cast("f32"), np.array([3, -2], np.int32)), [3, -2])
+
+
 UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "silu": lambda x: x / (1 + np.exp(-x)),
     "gelu": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),

@@ -1,0 +1,130 @@
+"""The code predictor: from the talker's hidden state and first code to the other codes of the frame, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine import Engine, Program, Weights
+from ..formats.qwen import TalkerFile
+from ..nn.config import USUAL, Arithmetic, TransformerConfig
+from ..nn.kv_cache import KVCache
+from ..nn.linear import Linear
+from ..nn.norms import load_norm
+from ..nn.transformer import Transformer
+from .code_embeddings import CodeEmbeddings
+
+FloatArray = NDArray[np.float32]
+
+Choose = Callable[[FloatArray, int], int]
+"""(logits [entries], codebook) -> code."""
+
+
+@dataclass(frozen=True)
+class ExpandedFrame:
+    """All codes of a frame, int32 [codebooks], and what they add to the talker's next input, [width]."""
+
+    codes: NDArray[np.int32]
+    embedding: FloatArray
+
+
+class CodePredictor:
+    """Weights and maths; a `CodePredictorSession` runs them."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        file: TalkerFile,
+        embeddings: CodeEmbeddings,
+        engine: Engine,
+        arithmetic: Arithmetic = USUAL,
+    ) -> None:
+        self.engine = engine
+        self.embeddings = embeddings
+        self.codebooks = file.codebooks
+        self.talker_width = file.talker.width
+        self.config = TransformerConfig(**asdict(file.code_predictor), arithmetic=arithmetic)
+        scope = weights.scope("code_pred.")
+        # Absent where talker and predictor are equally wide.
+        self.input_projection = Linear(scope, "mtp_proj") if "mtp_proj.weight" in scope else None
+        self.transformer = Transformer(scope, self.config)
+        self.output_norm = load_norm(scope, "output_norm", self.config.norm_eps)
+        self.heads = [Linear(scope, f"lm_head.{index}") for index in range(file.codebooks - 1)]
+
+    def session(self, kv_type: str = "f16") -> CodePredictorSession:
+        """Return a session: programs for every position of a frame.
+
+        Raises:
+            EngineError: the device has not enough memory.
+        """
+        return CodePredictorSession(self, kv_type)
+
+
+class CodePredictorSession:
+    """Expands frames. A frame is a short sequence of its own: the hidden state, then codes 0, 1, ... without the last.
+
+    Every frame has the same positions, so each has a program in which they are constants.
+    """
+
+    def __init__(self, predictor: CodePredictor, kv_type: str) -> None:
+        self._predictor = predictor
+        self._cache = KVCache(predictor.engine, predictor.config, predictor.codebooks, kv_type)
+        self._begin = self._build(start=0, tokens=2)
+        self._next = [self._build(start, 1) for start in range(2, predictor.codebooks)]
+
+    def expand(self, hidden: FloatArray, first: int, choose: Choose) -> ExpandedFrame:
+        """Return the frame that begins with code `first`.
+
+        Args:
+            hidden: [talker width], the talker's normed state.
+            first: code 0.
+            choose: picks code 1, 2, ... from its logits.
+        """
+        embeddings, codebooks = self._predictor.embeddings, self._predictor.codebooks
+        codes = np.empty(codebooks, np.int32)
+        codes[0] = first
+        row = embeddings.rows(codes[:1])
+        total = row[0].copy()
+        logits = self._begin(x=np.concatenate([hidden[None], row]))["logits"]
+        for codebook in range(1, codebooks):
+            codes[codebook] = choose(logits.reshape(-1), codebook)
+            row = embeddings.rows(codes[codebook : codebook + 1], codebook)
+            total += row[0]
+            if codebook < codebooks - 1:
+                logits = self._next[codebook - 1](x=row)["logits"]
+        return ExpandedFrame(codes, total)
+
+    def trace(self, hidden: FloatArray, codes: NDArray[np.int32]) -> dict[str, FloatArray]:
+        """Return the stages of one frame whose codes [codebooks] are known, for dumps and comparisons.
+
+        "projected" [2, width] and "layer{i}" [2, width] of the first run, "final" [codebooks, width], "logits"
+        [codebooks - 1, entries].
+        """
+        embeddings = self._predictor.embeddings
+        rows = [embeddings.rows(codes[index : index + 1], index) for index in range(len(codes) - 1)]
+        stages = self._build(start=0, tokens=2, traced=True)(x=np.concatenate([hidden[None], rows[0]]))
+        finals, logits = [stages["final"]], [stages["logits"].reshape(-1)]
+        for start, row in enumerate(rows[1:], start=2):
+            step = self._build(start, 1, traced=True)(x=row)
+            finals.append(step["final"].reshape(1, -1))
+            logits.append(step["logits"].reshape(-1))
+        return {**stages, "final": np.concatenate(finals), "logits": np.stack(logits)}
+
+    def _build(self, start: int, tokens: int, traced: bool = False) -> Program:
+        """Build the run of positions start .. start + tokens, which ends in the logits of code start + tokens - 1."""
+        predictor = self._predictor
+        graph = predictor.engine.graph()
+        x = graph.input("x", (predictor.talker_width, tokens))
+        projected = x if predictor.input_projection is None else predictor.input_projection(x)
+        cache = self._cache.fixed_view(graph, tokens, start)
+        streams = list(predictor.transformer.residuals(projected, cache.positions, cache))
+        final = predictor.output_norm(streams[-1])
+        last = final.slice(1, tokens - 1, 1)
+        outputs = {"logits": predictor.heads[start + tokens - 2](last)}
+        if traced:
+            outputs |= {"projected": projected, "final": final}
+            outputs |= {f"layer{index}": stream for index, stream in enumerate(streams)}
+        return graph.program(outputs)

@@ -1,0 +1,29 @@
+"""The demo voice that comes with the package: a small custom_voice model that speaks English."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from ..errors import ModelFileError
+
+_PACKAGE = "ggtts.demo"
+
+
+def demo_paths() -> tuple[Path, Path]:
+    """Return the packaged (talker, codec) files.
+
+    Raises:
+        ModelFileError: this installation lacks them.
+    """
+    return _packaged("talker"), _packaged("codec")
+
+
+def _packaged(part: str) -> Path:
+    folder = Path(str(files(_PACKAGE)))
+    found = sorted(folder.glob(f"*-{part}-*.gguf"))
+    if not found:
+        raise ModelFileError(
+            f"{folder}: the {part} of the demo voice is missing; reinstall ggtts, or name a model"
+        )
+    return found[0]

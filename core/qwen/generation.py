@@ -1,0 +1,134 @@
+"""The frame loop: talker, sampler, code predictor, and what they hear next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import EngineError, UsageError
+from ..formats.qwen import TalkerFile
+from ..sampling import Draws, SamplingOptions, TokenRules, TokenSampler
+from .code_predictor import CodePredictorSession
+from .prompt import Prompt
+from .talker import TalkerSession, TalkerStep
+from .timings import Stopwatch
+
+FloatArray = NDArray[np.float32]
+
+StopReason = Literal["end_of_speech", "max_frames", "context"]
+
+RESERVED_IDS = 1024
+"""The last ids of the talker's vocabulary name languages, voices and control codes, and are no sound."""
+
+MINIMUM_FRAMES = 2
+"""No utterance ends before that many frames."""
+
+
+class FrameSampler:
+    """Draws the codes of one utterance by the chain of the official package (`generate` of both its models).
+
+    A code depends on its logits, the seed, its frame and its codebook, and on the first codes of earlier frames.
+    """
+
+    def __init__(
+        self, file: TalkerFile, talker: SamplingOptions, predictor: SamplingOptions, seed: int
+    ) -> None:
+        draws = Draws(seed, file.codebooks)
+        rules = TokenRules(
+            end_token=file.tokens.codec_end,
+            suppress=(file.vocabulary - RESERVED_IDS, file.vocabulary),
+            minimum_tokens=MINIMUM_FRAMES,
+        )
+        self.end_token = file.tokens.codec_end
+        self._talker = TokenSampler(talker, draws, rules)
+        self._predictor = TokenSampler(predictor, draws)
+
+    def first(self, frame: int, logits: FloatArray) -> int:
+        """Draw the first code of a frame, or the end token, from logits [vocabulary].
+
+        Raises:
+            EngineError: the logits are no numbers.
+        """
+        return _sample(self._talker, logits, frame, 0)
+
+    def other(self, frame: int, logits: FloatArray, codebook: int) -> int:
+        """Draw another code of a frame from logits [entries].
+
+        Raises:
+            EngineError: the logits are no numbers.
+        """
+        return _sample(self._predictor, logits, frame, codebook)
+
+
+def _sample(sampler: TokenSampler, logits: FloatArray, frame: int, codebook: int) -> int:
+    try:
+        return sampler.sample(logits, frame, codebook)
+    except ValueError as error:
+        raise EngineError(f"the model went astray at frame {frame}, codebook {codebook}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Session:
+    """What one utterance at a time runs on: the memory and programs of both models."""
+
+    talker: TalkerSession
+    predictor: CodePredictorSession
+
+
+class Utterance:
+    """The frames of one utterance, each computed when it is asked for.
+
+    Attributes:
+        stop: why it ended; None as long as it goes on.
+    """
+
+    def __init__(
+        self, session: Session, prompt: Prompt, sampler: FrameSampler, max_frames: int, stopwatch: Stopwatch
+    ) -> None:
+        self.stop: StopReason | None = None
+        self._session = session
+        self._prompt = prompt
+        self._sampler = sampler
+        self._max_frames = max_frames
+        self._stopwatch = stopwatch
+
+    def __iter__(self) -> Iterator[NDArray[np.int32]]:
+        """Yield the codes of one frame after the other, int32 [codebooks].
+
+        Raises:
+            UsageError: the prompt does not fit the context of the model.
+            EngineError: the device failed or ran out of memory.
+        """
+        talker, predictor, prompt = self._session.talker, self._session.predictor, self._prompt
+        step = self._begin()
+        for frame in range(self._max_frames):
+            first = self._sampler.first(frame, step.logits)
+            if first == self._sampler.end_token:
+                self.stop = "end_of_speech"
+                return
+            with self._stopwatch.measure("predictor"):
+                expanded = predictor.expand(step.hidden, first, partial(self._sampler.other, frame))
+            self._stopwatch.mark("first_frame")
+            yield expanded.codes
+            if frame + 1 == self._max_frames:
+                self.stop = "max_frames"
+                return
+            if talker.full:
+                self.stop = "context"
+                return
+            with self._stopwatch.measure("talker"):
+                step = talker.decode(expanded.embedding + prompt.text_row(frame))
+
+    def _begin(self) -> TalkerStep:
+        talker, prompt = self._session.talker, self._prompt
+        if talker.limit is not None and len(prompt.rows) > talker.limit:
+            raise UsageError(
+                f"the text is too long: it needs {len(prompt.rows)} positions, and the model has {talker.limit}"
+            )
+        with self._stopwatch.measure("prefill"):
+            return talker.prefill(prompt.rows, frames=self._max_frames)

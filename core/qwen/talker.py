@@ -1,0 +1,153 @@
+"""The talker: a Qwen3 decoder that hears text and past frames and names the first code of the next frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine import Engine, Program, Tensor, Weights
+from ..formats.qwen import TalkerFile
+from ..nn.config import USUAL, Arithmetic, TransformerConfig
+from ..nn.kv_cache import KVCache
+from ..nn.linear import Linear
+from ..nn.norms import load_norm
+from ..nn.transformer import Transformer
+
+FloatArray = NDArray[np.float32]
+
+FRAMES_AT_FIRST = 250
+"""The cache is made for 20 seconds of speech at first, and grows when more is said."""
+
+
+@dataclass(frozen=True)
+class TalkerStep:
+    """What the talker says after one more position.
+
+    Attributes:
+        logits: [vocabulary], for the first code of the next frame.
+        hidden: [width], the normed last position, which the code predictor starts from.
+        taps: residual streams [tokens, width] by layer, and "final" after the last norm, where asked for.
+    """
+
+    logits: FloatArray
+    hidden: FloatArray
+    taps: dict[int | str, FloatArray] = field(default_factory=dict)
+
+
+class Talker:
+    """Weights and maths; every utterance has a `TalkerSession` of its own."""
+
+    def __init__(
+        self, weights: Weights, file: TalkerFile, engine: Engine, arithmetic: Arithmetic = USUAL
+    ) -> None:
+        self.engine = engine
+        self.context_length = file.context_length
+        self.config = TransformerConfig(**asdict(file.talker), arithmetic=arithmetic)
+        scope = weights.scope("talker.")
+        self.transformer = Transformer(scope, self.config)
+        self.output_norm = load_norm(scope, "output_norm", self.config.norm_eps)
+        self.codec_head = Linear(scope, "codec_head")
+
+    def session(self, kv_type: str = "f16") -> TalkerSession:
+        """Return a session whose cache has that type, "f16" or "f32".
+
+        Raises:
+            EngineError: the device has not enough memory.
+        """
+        return TalkerSession(self, kv_type)
+
+
+class TalkerSession:
+    """One sequence: a prompt, then one position per frame. Programs and memory serve the next sequence too."""
+
+    def __init__(self, talker: Talker, kv_type: str) -> None:
+        self._talker = talker
+        limit = talker.context_length or None
+        self._cache = KVCache(talker.engine, talker.config, positions=1, dtype=kv_type, limit=limit)
+        self._steps: dict[tuple[int, int], Program] = {}
+
+    @property
+    def length(self) -> int:
+        """Positions so far."""
+        return self._cache.length
+
+    @property
+    def limit(self) -> int | None:
+        """Positions that the context of the model has, None where the file states none."""
+        return self._cache.limit
+
+    @property
+    def full(self) -> bool:
+        """True when the context of the model has no room for another position."""
+        return self._cache.room == 0
+
+    def prefill(self, prompt: FloatArray, *, frames: int = 0, taps: Sequence[int | str] = ()) -> TalkerStep:
+        """Begin a sequence with the rows of a prompt [tokens, width].
+
+        Args:
+            prompt: input rows.
+            frames: how many more positions are expected, at most; memory for the first of them is set aside.
+            taps: layers whose output is wanted, and "final" for all rows after the last norm.
+
+        Raises:
+            ValueError: the prompt is longer than the context of the model.
+            EngineError: the device has not enough memory.
+        """
+        tokens = len(prompt)
+        self._cache.reset()
+        self._cache.reserve(self._positions_at_first(tokens, frames))
+        # A prompt's length is its own, so its program is run once and dropped: padding it to a
+        # length that could be met again would cost more than the millisecond it takes to build.
+        result = self._build(tokens, taps)(x=prompt, **self._cache.feed(tokens))
+        self._cache.advance(tokens)
+        return _step(result, taps)
+
+    def decode(self, row: FloatArray) -> TalkerStep:
+        """Add one position with input [width].
+
+        Raises:
+            ValueError: the context is full.
+            EngineError: the device has not enough memory.
+        """
+        self._cache.reserve(1)
+        signature = self._cache.signature(1)
+        program = self._steps.get(signature)
+        if program is None:
+            self._forget_moved_programs(signature[0])
+            program = self._steps[signature] = self._build(1)
+        result = program(x=row[None], **self._cache.feed(1))
+        self._cache.advance(1)
+        return _step(result)
+
+    def _positions_at_first(self, tokens: int, frames: int) -> int:
+        wanted = tokens + min(frames, FRAMES_AT_FIRST)
+        return wanted if self.limit is None else max(tokens, min(wanted, self.limit))
+
+    def _forget_moved_programs(self, revision: int) -> None:
+        self._steps = {key: program for key, program in self._steps.items() if key[0] == revision}
+
+    def _build(self, tokens: int, taps: Sequence[int | str] = ()) -> Program:
+        talker = self._talker
+        graph = talker.engine.graph()
+        x = graph.input("x", (talker.config.width, tokens))
+        cache = self._cache.view(graph, tokens)
+        streams = list(talker.transformer.residuals(x, cache.positions, cache))
+        outputs = {f"tap_{tap}": streams[tap] for tap in taps if isinstance(tap, int)}
+        if "final" in taps:
+            outputs["tap_final"] = talker.output_norm(streams[-1])
+        hidden = talker.output_norm(_last(streams[-1]))
+        return graph.program({**outputs, "hidden": hidden, "logits": talker.codec_head(hidden)})
+
+
+def _last(x: Tensor) -> Tensor:
+    """x [width, tokens] -> its last column [width, 1]."""
+    return x.slice(1, x.shape[1] - 1, 1)
+
+
+def _step(result: dict[str, FloatArray], taps: Sequence[int | str] = ()) -> TalkerStep:
+    hidden = result["hidden"].reshape(-1)
+    found = {tap: result[f"tap_{tap}"].reshape(-1, len(hidden)) for tap in taps}
+    return TalkerStep(result["logits"].reshape(-1), hidden, found)
