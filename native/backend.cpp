@@ -76,7 +76,10 @@ Function Backend::procedure(const char *name) const {
 }
 
 Backend::Backend(const std::string &device, int threads, int poll)
-    : device_(find_device(device)), registry_(ggml_backend_dev_backend_reg(device_)), threads_(threads) {
+    : device_(find_device(device)),
+      registry_(ggml_backend_dev_backend_reg(device_)),
+      threads_(threads),
+      governor_(threads) {
     if (threads < 1)
         throw std::invalid_argument("threads must be at least 1, not " + std::to_string(threads));
     backend_.reset(ggml_backend_dev_init(device_, nullptr));
@@ -95,18 +98,44 @@ Backend::Backend(const std::string &device, int threads, int poll)
 }
 
 void Backend::start_threads(int poll) {
-    procedure<ggml_backend_set_n_threads_t>("ggml_backend_set_n_threads")(backend_.get(), threads_);
-    if (threads_ == 1)
+    if (threads_ > 1) {
+        ggml_threadpool_params params;
+        ggml_threadpool_params_init(&params, threads_);
+        params.poll = static_cast<uint32_t>(std::clamp(poll, 0, 100));
+        const std::vector<int> before = process_threads();
+        thread_pool_ =
+            procedure<ggml_threadpool *(*)(ggml_threadpool_params *)>("ggml_threadpool_new")(&params);
+        if (thread_pool_ == nullptr) {
+            throw DeviceError("could not start " + std::to_string(threads_) + " threads");
+        }
+        std::vector<int> pool = process_threads();
+        std::erase_if(pool,
+                      [&](int id) { return std::find(before.begin(), before.end(), id) != before.end(); });
+        governor_.watch(pool);
+    }
+    use_threads(threads_);
+}
+
+// With one thread the pool is set aside: GGML would wake its workers all the same, to poll in vain.
+void Backend::use_threads(int threads) {
+    if (threads == threads_in_use_) {
         return;
-    ggml_threadpool_params params;
-    ggml_threadpool_params_init(&params, threads_);
-    params.poll = static_cast<uint32_t>(std::clamp(poll, 0, 100));
-    using NewPool = ggml_threadpool *(*)(ggml_threadpool_params *);
-    using UsePool = void (*)(ggml_backend_t, ggml_threadpool *);
-    thread_pool_ = procedure<NewPool>("ggml_threadpool_new")(&params);
-    if (thread_pool_ == nullptr)
-        throw DeviceError("could not start " + std::to_string(threads_) + " threads");
-    procedure<UsePool>("ggml_backend_cpu_set_threadpool")(backend_.get(), thread_pool_);
+    }
+    procedure<ggml_backend_set_n_threads_t>("ggml_backend_set_n_threads")(backend_.get(), threads);
+    procedure<void (*)(ggml_backend_t, ggml_threadpool *)>("ggml_backend_cpu_set_threadpool")(
+        backend_.get(), threads == 1 ? nullptr : thread_pool_);
+    threads_in_use_ = threads;
+}
+
+ggml_status Backend::start(ggml_cgraph *graph) {
+    if (!is_cpu_) {
+        return ggml_backend_graph_compute_async(backend_.get(), graph);
+    }
+    const auto begin = ThreadGovernor::Clock::now();
+    use_threads(governor_.threads_for_next_run(begin));
+    const ggml_status status = ggml_backend_graph_compute(backend_.get(), graph);
+    governor_.ran(threads_in_use_, begin, ThreadGovernor::Clock::now());
+    return status;
 }
 
 Backend::~Backend() {

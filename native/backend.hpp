@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "thread_governor.hpp"
+
 struct ggml_threadpool;
 
 namespace ggtts {
@@ -51,11 +53,15 @@ public:
         return matrix_buffer_types_;
     }
 
+    // Starts a graph; a device that is not the CPU may still be busy with it on return.
+    ggml_status start(ggml_cgraph *graph);
+
     // One graph at a time runs on a backend.
     std::mutex &compute_mutex() { return compute_mutex_; }
 
 private:
     void start_threads(int poll);
+    void use_threads(int threads);
     template <class Function>
     Function procedure(const char *name) const;
 
@@ -65,6 +71,8 @@ private:
     ggml_threadpool *thread_pool_ = nullptr;
     bool is_cpu_ = false;
     int threads_ = 1;
+    int threads_in_use_ = 0;
+    ThreadGovernor governor_;
     std::vector<ggml_backend_buffer_type_t> matrix_buffer_types_;
     std::mutex compute_mutex_;
 };

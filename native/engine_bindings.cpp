@@ -9,7 +9,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <row_kernels.hpp>
+#include <conv1d.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -364,6 +364,29 @@ void bind_layout(nb::class_<Tensor> &tensor) {
              "A node that writes self into a piece of state: an effect.");
 }
 
+void bind_plans(nb::module_ &m) {
+    using Matrices = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+    using Bias = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+    nb::class_<kernels::ConvPlan>(m, "ConvPlan", "The weights of a convolution, packed for the CPU.")
+        .def(nb::new_([](const Matrices &matrices, const std::optional<Bias> &bias, int64_t dilation,
+                         const std::string &instruction_set) {
+                 const auto outputs = static_cast<int64_t>(matrices.shape(1));
+                 if (bias && static_cast<int64_t>(bias->shape(0)) != outputs) {
+                     throw std::invalid_argument("a bias of " + std::to_string(bias->shape(0)) +
+                                                 " values for " + std::to_string(outputs) + " outputs");
+                 }
+                 return std::make_shared<kernels::ConvPlan>(
+                     matrices.data(), static_cast<int64_t>(matrices.shape(0)), outputs,
+                     static_cast<int64_t>(matrices.shape(2)), bias ? bias->data() : nullptr, dilation,
+                     instruction_set);
+             }),
+             "matrices"_a, "bias"_a.none(), "dilation"_a = 1, "instruction_set"_a = "best",
+             "From matrices [taps, outputs, inputs] and a bias [outputs] or None.")
+        .def_prop_ro("past", &kernels::ConvPlan::past, "How many earlier samples an output reads.");
+    m.def("instruction_sets", &kernels::instruction_sets,
+          "What the kernels of this processor are called, best first.");
+}
+
 void bind_tensors(nb::module_ &m) {
     nb::class_<Tensor> tensor(m, "Tensor",
                               "A node of a graph, or a weight or piece of state that one reads.");
@@ -388,6 +411,14 @@ void bind_tensors(nb::module_ &m) {
         .def("flash_attention", &flash_attention, "keys"_a, "values"_a, "mask"_a, "scale"_a)
         .def("attention", &attention, "keys"_a, "values"_a, "positions"_a, "scale"_a, "window"_a = 0,
              "causal"_a = true);
+    tensor
+        .def(
+            "conv1d",
+            [](const Tensor &x, std::shared_ptr<kernels::ConvPlan> plan) {
+                return conv1d(x, std::move(plan));
+            },
+            "plan"_a, "[inputs, past + time] -> [outputs, time]; the past comes first.")
+        .def("snake", &snake, "frequency"_a, "magnitude"_a, "self + sin(self * frequency)^2 * magnitude.");
     m.def("matmul", &matmul, "weights"_a, "inputs"_a, "weights [k, m] x inputs [k, n] -> [m, n].");
 }
 
@@ -439,6 +470,7 @@ void bind_engine(nb::module_ &module) {
     nb::exception<DeviceError>(module, "DeviceError", PyExc_RuntimeError);
     bind_devices(module);
     bind_weights(module);
+    bind_plans(module);
     bind_tensors(module);
     bind_graphs(module);
 }

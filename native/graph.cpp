@@ -109,7 +109,7 @@ void Program::run(const std::vector<Input> &inputs, const std::vector<Output> &o
     Backend &backend = context_->backend();
     std::lock_guard lock(backend.compute_mutex());
     set_inputs(inputs);
-    check_status(ggml_backend_graph_compute_async(backend.handle(), graph_), backend);
+    check_status(backend.start(graph_), backend);
     for (size_t i = 0; i < outputs.size(); ++i) {
         ggml_backend_tensor_get_async(backend.handle(), outputs_[i].second, outputs[i].data, 0,
                                       outputs[i].bytes);

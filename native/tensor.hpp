@@ -15,6 +15,10 @@
 
 namespace ggtts {
 
+namespace kernels {
+class ConvPlan;
+}
+
 class Backend;
 
 struct Tensor;
@@ -118,5 +122,9 @@ Tensor rope(const Tensor &a, const Tensor &positions, int dimensions, float thet
 Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &mask, float scale);
 Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &positions, float scale,
                  int64_t window, bool causal);
+
+// The fused operations below run on the CPU only. The plan lives as long as the graph.
+Tensor conv1d(const Tensor &a, std::shared_ptr<const kernels::ConvPlan> plan);
+Tensor snake(const Tensor &a, const Tensor &frequency, const Tensor &magnitude);
 
 }  // namespace ggtts

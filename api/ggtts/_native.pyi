@@ -110,6 +110,19 @@ class Weights:
     @property
     def mapped_bytes(self) -> int: ...
 
+class ConvPlan:
+    """The weights of a convolution, packed for the CPU."""
+
+    def __init__(self, matrices: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best') -> None:
+        """From matrices [taps, outputs, inputs] and a bias [outputs] or None."""
+
+    @property
+    def past(self) -> int:
+        """How many earlier samples an output reads."""
+
+def instruction_sets() -> list[str]:
+    """What the kernels of this processor are called, best first."""
+
 class Tensor:
     """A node of a graph, or a weight or piece of state that one reads."""
 
@@ -266,6 +279,12 @@ class Tensor:
     def flash_attention(self, keys: Tensor, values: Tensor, mask: Tensor, scale: float) -> Tensor: ...
 
     def attention(self, keys: Tensor, values: Tensor, positions: Tensor, scale: float, window: int = 0, causal: bool = True) -> Tensor: ...
+
+    def conv1d(self, plan: ConvPlan) -> Tensor:
+        """[inputs, past + time] -> [outputs, time]; the past comes first."""
+
+    def snake(self, frequency: Tensor, magnitude: Tensor) -> Tensor:
+        """self + sin(self * frequency)^2 * magnitude."""
 
 def matmul(weights: Tensor, inputs: Tensor) -> Tensor:
     """weights [k, m] x inputs [k, n] -> [m, n]."""

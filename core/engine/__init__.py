@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ggtts._native import Program, State, Tensor, matmul
+from ggtts._native import ConvPlan, Program, State, Tensor, matmul
 
 from .devices import Device, default_threads, devices
 from .engine import Engine
@@ -10,6 +10,7 @@ from .graph import Graph
 from .weights import Weights, WeightScope
 
 __all__ = [
+    "ConvPlan",
     "Device",
     "Engine",
     "Graph",

@@ -65,6 +65,7 @@ class Weights:
     def __init__(self, backend: _native.Backend, path: str) -> None:
         """Raises ModelFileError for a file that is missing, truncated, or not GGUF."""
         self.path = path
+        self.on_cpu = backend.is_cpu
         try:
             self.file = _native.GgufFile(path)
         except _native.FileError as error:

@@ -14,11 +14,11 @@ Zero padding on the left by the length of the kernel's past makes a layer causal
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
-from ..engine import Tensor, WeightScope
+from ..engine import ConvPlan, Tensor, WeightScope
 from .streaming import Allocate, Memory, with_left_context
 
 Activation = Callable[[Tensor], Tensor]
@@ -27,15 +27,35 @@ Activation = Callable[[Tensor], Tensor]
 Padding = Literal["zeros", "replicate"]
 
 
-class _Taps:
+class Taps(Protocol):
     """y[:, t] = bias + sum over taps m of matrix[m] x[:, t + m * dilation], for matrices [taps, outputs, inputs]."""
 
+    past: int
+    """How many earlier inputs an output reads."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x [inputs, past + time] -> [outputs, time]."""
+
+
+class FusedTaps:
+    """`Taps` as one operation, which the CPU has."""
+
+    def __init__(self, matrices: np.ndarray, bias: np.ndarray | None, dilation: int) -> None:
+        self._plan = ConvPlan(np.ascontiguousarray(matrices), bias, dilation)
+        self.past = self._plan.past
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x.conv1d(self._plan)
+
+
+class ShiftedTaps:
+    """`Taps` as matrix products over shifted views, which every device has."""
+
     def __init__(
-        self, scope: WeightScope, matrices: np.ndarray, bias: np.ndarray | None, dilation: int = 1
+        self, scope: WeightScope, matrices: np.ndarray, bias: np.ndarray | None, dilation: int
     ) -> None:
-        self.count, self.outputs, self.inputs = matrices.shape
-        self.dilation = dilation
-        self.past = (self.count - 1) * dilation
+        self.past = (len(matrices) - 1) * dilation
+        self._dilation = dilation
         self._matrices = [
             scope.constant(f"tap{index}", np.ascontiguousarray(matrix), matrix=True)
             for index, matrix in enumerate(matrices)
@@ -43,12 +63,17 @@ class _Taps:
         self._bias = None if bias is None else scope.constant("tap_bias", bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x [inputs, past + time] -> [outputs, time]."""
         time = x.shape[1] - self.past
         y = self._matrices[0] @ x.slice(1, 0, time)
-        for index in range(1, self.count):
-            y = y + self._matrices[index] @ x.slice(1, index * self.dilation, time)
+        for index in range(1, len(self._matrices)):
+            y = y + self._matrices[index] @ x.slice(1, index * self._dilation, time)
         return y if self._bias is None else y + self._bias
+
+
+def _taps(scope: WeightScope, matrices: np.ndarray, bias: np.ndarray | None, dilation: int = 1) -> Taps:
+    if scope.weights.on_cpu:
+        return FusedTaps(matrices, bias, dilation)
+    return ShiftedTaps(scope, matrices, bias, dilation)
 
 
 class CausalConv1d:
@@ -74,7 +99,7 @@ class CausalConv1d:
         if stride > 1 and dilation > 1:
             raise ValueError("a convolution cannot have both a stride and a dilation here")
         matrices = weight.reshape(outputs, inputs, kernel // stride, stride).transpose(2, 0, 3, 1)
-        self._taps = _Taps(scope, matrices.reshape(kernel // stride, outputs, -1), _bias(scope), dilation)
+        self._taps = _taps(scope, matrices.reshape(kernel // stride, outputs, -1), _bias(scope), dilation)
         self._inputs, self._stride, self._padding, self._activation = inputs, stride, padding, activation
         self._past = self._taps.past * stride
 
@@ -116,7 +141,7 @@ class CausalConvTranspose1d:
         by_delay = weight.reshape(inputs, outputs, kernel // stride, stride).transpose(2, 3, 1, 0)
         matrices = by_delay[::-1].reshape(kernel // stride, stride * outputs, inputs)
         bias = _bias(scope)
-        self._taps = _Taps(scope, matrices, None if bias is None else np.tile(bias, stride))
+        self._taps = _taps(scope, matrices, None if bias is None else np.tile(bias, stride))
         self._inputs, self._outputs, self._stride, self._activation = inputs, outputs, stride, activation
 
     def memory(self, allocate: Allocate) -> Memory | None:
@@ -169,7 +194,7 @@ class SameConv1d:
         weight = _kernel(scope)
         if weight.shape[2] % 2 == 0:
             raise ValueError(f"a kernel of even length {weight.shape[2]} has no centre")
-        self._taps = _Taps(scope, weight.transpose(2, 0, 1), _bias(scope), dilation)
+        self._taps = _taps(scope, weight.transpose(2, 0, 1), _bias(scope), dilation)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [inputs, time] -> [outputs, time]."""

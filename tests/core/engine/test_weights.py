@@ -113,7 +113,9 @@ def test_weights_stay_mapped_when_they_can(engine: Engine, path: Path) -> None:
     assert weights._native.allocated_bytes == 0
 
 
-def test_weights_are_placed_after_their_file_object_is_gone(engine: Engine, path: Path, values: np.ndarray) -> None:
+def test_weights_are_placed_after_their_file_object_is_gone(
+    engine: Engine, path: Path, values: np.ndarray
+) -> None:
     tensor = engine.weights(path).tensor("f16", "f32")
     graph = engine.graph()
     program = graph.program({"y": graph.use(tensor) + 0.0})

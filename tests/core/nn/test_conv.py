@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 from ggtts.core.engine import Engine, Tensor, WeightScope
-from ggtts.core.nn.conv import CausalConv1d, CausalConvTranspose1d, CausalDepthwiseConv1d, SameConv1d
+from ggtts.core.nn.conv import (
+    CausalConv1d,
+    CausalConvTranspose1d,
+    CausalDepthwiseConv1d,
+    FusedTaps,
+    SameConv1d,
+    ShiftedTaps,
+)
 from ggtts.core.nn.streaming import StreamState
 from support import reference_conv as reference
 from support.comparing import deviation
@@ -158,3 +165,18 @@ def test_pieces_equal_the_whole_to_the_last_bit(engine: Engine, scope_of: ScopeO
     weight, bias, x = kernel(24, 32, 7), kernel(24), signal(64, 32)
     layer = CausalConv1d(scope_of({"weight": weight, "bias": bias}), dilation=3)
     assert (in_pieces(engine, layer, x, [1, 2, 4, 8, 16, 33]) == whole(engine, layer, x)).all()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "count", "dilation"), [(5, 7, 7, 1), (12, 3, 2, 4), (9, 20, 1, 1)]
+)
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_the_operations_of_other_devices_agree_with_the_fused_one(
+    engine: Engine, scope_of: ScopeOf, inputs: int, outputs: int, count: int, dilation: int, with_bias: bool
+) -> None:
+    matrices, bias = kernel(count, outputs, inputs), kernel(outputs) if with_bias else None
+    x = signal(30, inputs)
+    fused = FusedTaps(matrices, bias, dilation)
+    shifted = ShiftedTaps(scope_of({"unused": x}), matrices, bias, dilation)
+    assert fused.past == shifted.past == (count - 1) * dilation
+    assert deviation(whole(engine, shifted, x), whole(engine, fused, x)) < LAYER

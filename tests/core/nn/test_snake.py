@@ -17,6 +17,8 @@ def test_snake(engine: Engine, scope_of: Callable[[Mapping[str, np.ndarray]], We
     x = (3 * random.standard_normal((7, 12))).astype(np.float32)
     snake = SnakeBeta(scope_of({"alpha": alpha, "beta": beta}))
     graph = engine.graph()
-    y = graph.program({"y": snake(graph.input("x", (12, 7)))})(x=x)["y"]
+    tensor = graph.input("x", (12, 7))
+    result = graph.program({"fused": snake(tensor), "by_steps": snake.by_steps(tensor)})(x=x)
     exact = x + np.sin(x.astype(np.float64) * np.exp(alpha)) ** 2 / (np.exp(beta.astype(np.float64)) + 1e-9)
-    assert deviation(y, exact) < LAYER
+    assert deviation(result["fused"], exact) < LAYER
+    assert deviation(result["by_steps"], exact) < LAYER

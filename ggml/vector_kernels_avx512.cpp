@@ -1,0 +1,35 @@
+// Kernels for x86-64 with AVX-512: 12 samples x 32 outputs use 24 of the 32 registers for sums.
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace ggtts::kernels {
+namespace {
+
+struct Vector {
+    using Value = __m512;
+    static constexpr int width = 16;
+
+    static Value load(const float *from) { return _mm512_loadu_ps(from); }
+    static void store(float *to, Value a) { _mm512_storeu_ps(to, a); }
+    static Value broadcast(float a) { return _mm512_set1_ps(a); }
+    static Value zero() { return _mm512_setzero_ps(); }
+    static Value multiply_add(Value a, Value b, Value c) { return _mm512_fmadd_ps(a, b, c); }
+    static Value multiply(Value a, Value b) { return _mm512_mul_ps(a, b); }
+    static Value round(Value a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT); }
+    static float sum(Value a) { return _mm512_reduce_add_ps(a); }
+};
+
+constexpr int vectors_per_panel = 2;
+constexpr int rows_per_block = 12;
+
+}  // namespace
+}  // namespace ggtts::kernels
+
+#include "vector_kernels_body.hpp"
+
+namespace ggtts::kernels {
+
+const VectorKernels avx512_kernels = kernels_of_this_file;
+
+}  // namespace ggtts::kernels

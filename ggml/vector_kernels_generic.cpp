@@ -1,0 +1,64 @@
+// Portable kernels: plain loops that compilers turn into whatever vectors the target has.
+#include <cmath>
+#include <cstdint>
+
+namespace ggtts::kernels {
+namespace {
+
+struct Vector {
+    static constexpr int width = 8;
+    struct Value {
+        float lanes[width];
+    };
+
+    template <class Function>
+    static Value each(Function function) {
+        Value result;
+        for (int i = 0; i < width; ++i) {
+            result.lanes[i] = function(i);
+        }
+        return result;
+    }
+    static Value load(const float *from) {
+        return each([&](int i) { return from[i]; });
+    }
+    static void store(float *to, const Value &a) {
+        for (int i = 0; i < width; ++i) {
+            to[i] = a.lanes[i];
+        }
+    }
+    static Value broadcast(float a) {
+        return each([&](int) { return a; });
+    }
+    static Value zero() { return broadcast(0.0f); }
+    static Value multiply_add(const Value &a, const Value &b, const Value &c) {
+        return each([&](int i) { return a.lanes[i] * b.lanes[i] + c.lanes[i]; });
+    }
+    static Value multiply(const Value &a, const Value &b) {
+        return each([&](int i) { return a.lanes[i] * b.lanes[i]; });
+    }
+    static Value round(const Value &a) {
+        return each([&](int i) { return std::nearbyint(a.lanes[i]); });
+    }
+    static float sum(const Value &a) {
+        float total = 0.0f;
+        for (const float lane : a.lanes) {
+            total += lane;
+        }
+        return total;
+    }
+};
+
+constexpr int vectors_per_panel = 1;
+constexpr int rows_per_block = 4;
+
+}  // namespace
+}  // namespace ggtts::kernels
+
+#include "vector_kernels_body.hpp"
+
+namespace ggtts::kernels {
+
+const VectorKernels generic_kernels = kernels_of_this_file;
+
+}  // namespace ggtts::kernels
