@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-from ggtts.core import convert
-from ggtts.core.errors import GgttsError, ModelFileError
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from ggtts.core import convert
+from ggtts.core.errors import GgttsError, ModelFileError
 
 CHECKPOINTS = Path("checkpoints")
 MODELS = Path("models")

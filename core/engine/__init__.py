@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ggtts._native import ConvPlan, Program, State, Tensor, matmul
 
-from .devices import Device, default_threads, devices
+from .device import Device, default_threads, devices
 from .engine import Engine
 from .graph import Graph
 from .weights import Weights, WeightScope

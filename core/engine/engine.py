@@ -9,7 +9,7 @@ from types import TracebackType
 from ggtts import _native
 
 from ..errors import EngineError, UsageError
-from .devices import Device, choose_device, default_threads
+from .device import Device, choose_device, default_threads
 from .graph import Graph
 from .weights import Weights
 

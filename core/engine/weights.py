@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
 from ggtts import _native
 
 from ..errors import EngineError, ModelFileError

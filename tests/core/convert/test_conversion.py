@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gguf import GGMLQuantizationType, GGUFReader, dequantize
+
 from ggtts.core.convert import (
     classify,
     convert_folder,
@@ -26,7 +28,6 @@ from ggtts.core.convert.plan import ModelPlan, PlannedTensor
 from ggtts.core.convert.quantize_policy import variant
 from ggtts.core.convert.safetensors_reader import Checkpoint
 from ggtts.core.errors import ModelFileError, OutputError, UsageError
-from gguf import GGMLQuantizationType, GGUFReader, dequantize
 from support.data import CODEC, TALKERS
 from support.gguf_files import read_metadata
 from support.safetensors_files import write_hollow, write_values

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from support.data import CODEC, TALKERS
 
 SCRIPT = Path(__file__).resolve().parents[3] / "convert.py"

@@ -6,8 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from ggtts.core.formats.qwen import CodecFile, TalkerFile
 from gguf import GGUFReader
+
+from ggtts.core.formats.qwen import CodecFile, TalkerFile
 from support.gguf_files import read_metadata
 
 DEMO = Path(__file__).resolve().parents[3] / "demo"

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gguf import GGUFValueType
+
 from ggtts.core.convert import ModelPlan, plan_folder
 from ggtts.core.convert.quantize_policy import tensor_type, variant
-from gguf import GGUFValueType
 from support.gguf_files import Listing
 from support.safetensors_files import write_hollow
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from ggtts.core.convert import qwen_codec, qwen_talker
 from ggtts.core.convert.config_reader import read_json
 from support.gguf_files import Listing

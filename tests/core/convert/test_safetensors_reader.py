@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from ggtts.core.convert.safetensors_reader import Checkpoint, read_header, widen_bfloat16
 from ggtts.core.errors import ModelFileError
 from support.data import TALKERS

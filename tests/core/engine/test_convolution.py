@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from ggtts import _native
 from ggtts.core.engine import ConvPlan, Engine
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from ggtts.core.engine import Engine, Graph, Tensor, matmul
 
 RANDOM = np.random.default_rng(0)

@@ -7,9 +7,10 @@ import threading
 
 import numpy as np
 import pytest
+
 from ggtts import _native
 from ggtts.core.engine import Engine, default_threads, devices
-from ggtts.core.engine.devices import load_ggml
+from ggtts.core.engine.device import load_ggml
 from ggtts.core.errors import UsageError
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 from ggtts.core.errors import UsageError
 from ggtts.core.sampling import Draws, SamplingOptions, TokenRules, TokenSampler
 

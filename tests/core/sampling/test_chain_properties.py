@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from ggtts.core.sampling import Draws, SamplingOptions, TokenRules, TokenSampler
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from ggtts.core.sampling import Draws, SamplingOptions, TokenRules, TokenSampler
 
 
 def softmax(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

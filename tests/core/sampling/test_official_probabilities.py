@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from ggtts.core.sampling import Draws, SamplingOptions, TokenRules, TokenSampler
 from support.data import Golden
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from ggtts.core.errors import UsageError
 from ggtts.core.sampling import Draws, philox, resolve_seed
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import libggml
+
 from ggtts import _native
 
 from ..errors import UsageError
