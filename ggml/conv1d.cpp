@@ -80,9 +80,6 @@ ConvPlan::ConvPlan(const float *matrices, int64_t taps, int64_t outputs, int64_t
 }
 
 void ConvPlan::pack(const float *matrices) {
-    const auto weight = [&](int64_t tap, int64_t output, int64_t input) {
-        return matrices[(tap * outputs_ + output) * inputs_ + input];
-    };
     if (is_narrow()) {
         weights_.reserve(static_cast<size_t>(outputs_ * taps_ * inputs_));
         for (int64_t output = 0; output < outputs_; ++output) {
@@ -93,15 +90,16 @@ void ConvPlan::pack(const float *matrices) {
         }
         return;
     }
-    weights_.resize(static_cast<size_t>(panels() * taps_ * inputs_ * panel_width_));
-    auto *next = weights_.data();
-    for (int64_t panel = 0; panel < panels(); ++panel) {
-        const int64_t first = panel * panel_width_;
-        for (int64_t tap = 0; tap < taps_; ++tap) {
+    // Row by row of the source: reading it across its rows would miss the cache at every step.
+    weights_.assign(static_cast<size_t>(panels() * taps_ * inputs_ * panel_width_), 0.0f);
+    for (int64_t tap = 0; tap < taps_; ++tap) {
+        for (int64_t output = 0; output < outputs_; ++output) {
+            const float *row = matrices + (tap * outputs_ + output) * inputs_;
+            const int64_t panel = output / panel_width_;
+            float *column =
+                weights_.data() + (panel * taps_ + tap) * inputs_ * panel_width_ + output % panel_width_;
             for (int64_t input = 0; input < inputs_; ++input) {
-                for (int64_t o = first; o < first + panel_width_; ++o) {
-                    *next++ = o < outputs_ ? weight(tap, o, input) : 0.0f;
-                }
+                column[input * panel_width_] = row[input];
             }
         }
     }

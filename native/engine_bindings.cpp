@@ -162,6 +162,8 @@ nb::ndarray<nb::numpy> weight_array(const GgufFile &file, const std::string &nam
     auto *out = static_cast<float *>(array.data());
     nb::gil_scoped_release release;
     to_float32(tensor.type, tensor.data, out, count);
+    // A copy is made to be kept elsewhere: the pages it came from need not stay.
+    file.mapping().release(tensor.data, tensor.bytes);
     return array;
 }
 
