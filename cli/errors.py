@@ -44,26 +44,28 @@ def run(
     except click.ClickException as error:
         report(name, error.format_message())
         return USAGE if isinstance(error, click.UsageError) else FAILURE
-    except GgttsError as error:
-        report(name, str(error))
-        return error.exit_code
     except BrokenPipeError:
         _drop_stdout()
         return SUCCESS
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except MemoryError:
-        report(name, "out of memory")
-        return FAILURE
     except Exception as error:
-        if os.environ.get(TRACEBACK_VARIABLE):
-            traceback.print_exc()
-        report(
-            name,
-            f"internal error, please report it: {type(error).__name__}: {error} "
-            f"({TRACEBACK_VARIABLE}=1 prints the traceback)",
-        )
-        return FAILURE
+        report(name, explain(error))
+        return error.exit_code if isinstance(error, GgttsError) else FAILURE
+
+
+def explain(error: Exception) -> str:
+    """Return what went wrong in words for the user; print the traceback of a defect when it is asked for."""
+    if isinstance(error, GgttsError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if os.environ.get(TRACEBACK_VARIABLE):
+        traceback.print_exception(error)
+    return (
+        f"internal error, please report it: {type(error).__name__}: {error} "
+        f"({TRACEBACK_VARIABLE}=1 prints the traceback)"
+    )
 
 
 def _invoke(command: click.Command, name: str, arguments: list[str], services: Any) -> None:
@@ -81,8 +83,10 @@ def run_and_exit(command: click.Command, name: str) -> NoReturn:
 
 def report(name: str, message: str, level: str = "error") -> None:
     """Print one line on standard error, whatever the message holds."""
+    # Not click.echo: it writes past the progress bar of rich, which takes the place of sys.stderr while it is shown.
     with suppress(OSError, ValueError, AttributeError):
-        click.echo(f"{name}: {level}: {' '.join(message.split())}", err=True)
+        sys.stderr.write(f"{name}: {level}: {' '.join(message.split())}\n")
+        sys.stderr.flush()
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +11,9 @@ import click
 from ..core.audio.formats import FORMATS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+MOST_THREADS = 512
+"""GGML has room for that many (GGML_MAX_N_THREADS)."""
 
 
 class Int64(click.types.IntParamType):
@@ -37,6 +40,25 @@ class FiniteFloat(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+class SectionedCommand(click.Command):
+    """A command whose `--help` lists its options under headings."""
+
+    def __init__(self, *arguments: Any, sections: Mapping[str, Sequence[str]], **attributes: Any):
+        """`sections` has the names of the options (as parameters) by heading; the others come last."""
+        super().__init__(*arguments, **attributes)
+        self._sections = sections
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each section with its options."""
+        records = {parameter.name: parameter.get_help_record(ctx) for parameter in self.get_params(ctx)}
+        for title, names in self._sections.items():
+            listed = [record for name in names if (record := records.pop(name, None))]
+            with formatter.section(title):
+                formatter.write_dl(listed)
+        with formatter.section("Other"):
+            formatter.write_dl([record for record in records.values() if record])
 
 
 def option_group(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -68,8 +90,8 @@ def output_options(default_note: str = "") -> Callable[[Command], Command]:
     )
 
 
-def engine_options() -> Callable[[Command], Command]:
-    """Add what concerns the machine: device, threads, precision of the cache."""
+def device_options() -> Callable[[Command], Command]:
+    """Add what concerns the machine: device and threads."""
     return option_group(
         click.option(
             "--device",
@@ -79,9 +101,16 @@ def engine_options() -> Callable[[Command], Command]:
         click.option(
             "--threads",
             metavar="N",
-            type=click.IntRange(min=1),
+            type=click.IntRange(min=1, max=MOST_THREADS),
             help="CPU threads.  [default: the cores this process may use]",
         ),
+    )
+
+
+def engine_options() -> Callable[[Command], Command]:
+    """Add what concerns the machine, the precision of the cache and the way of computing."""
+    return option_group(
+        device_options(),
         click.option(
             "--kv-type",
             type=click.Choice(["f16", "f32"]),
@@ -90,21 +119,25 @@ def engine_options() -> Callable[[Command], Command]:
             help="Precision of the key/value cache.",
         ),
         click.option(
-            "--no-fa", is_flag=True, help="Accepted for compatibility: attention is exact either way."
+            "--no-fa",
+            is_flag=True,
+            help="Compute attention with plain matrix products and a softmax, not with a fused operation.",
         ),
         click.option(
-            "--clamp-fp16", is_flag=True, help="Accepted for compatibility: activations are float32."
+            "--clamp-fp16",
+            is_flag=True,
+            help="Keep activations within the range of float16, for GPUs that compute in it.",
         ),
     )
 
 
-def report_options() -> Callable[[Command], Command]:
-    """Add `--quiet`, `--verbose` and `--version`."""
+def report_options(
+    verbose: str = "Print what is done, the seed, and where the time went.",
+) -> Callable[[Command], Command]:
+    """Add `--quiet`, `--verbose` and `--version`; the text is the help of `--verbose`."""
     return option_group(
         click.option("--quiet", is_flag=True, help="Print nothing but errors."),
-        click.option(
-            "--verbose", is_flag=True, help="Print what is done, the seed, and where the time went."
-        ),
+        click.option("--verbose", is_flag=True, help=verbose),
         click.option(
             "--version",
             is_flag=True,

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees while speech is made: frames, seconds of audio, speed."""
+"""What a person at a terminal sees while a command works."""
 
 from __future__ import annotations
 
@@ -96,6 +96,92 @@ def describe_speed(frames: int, audio_seconds: float, seconds: float) -> str:
     """Return how much audio was made, and how fast against its own duration."""
     speed = audio_seconds / seconds if seconds > 0 else 0.0
     return f"{frames} frames  {audio_seconds:.1f} s of audio  {speed:.1f}x real time"
+
+
+class FileProgress(Protocol):
+    """Is told how far a row of files has come."""
+
+    def file(self, name: str) -> None:
+        """The next file begins."""
+
+    def part(self, part: float) -> None:
+        """This part of the current file is done, up to 1."""
+
+    def __enter__(self) -> FileProgress: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+def file_progress(count: int, *, shown: bool) -> FileProgress:
+    """Return a bar for `count` files on standard error if it is `shown` and a terminal, else one that does nothing."""
+    if shown and sys.stderr is not None and sys.stderr.isatty():
+        return TerminalFileProgress(count)
+    return NoFileProgress()
+
+
+class NoFileProgress:
+    """Shows nothing."""
+
+    def file(self, name: str) -> None:
+        """Ignore it."""
+
+    def part(self, part: float) -> None:
+        """Ignore it."""
+
+    def __enter__(self) -> FileProgress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+
+class TerminalFileProgress:
+    """A bar that is rewritten: `clip.wav ━━━━━━╺━━━━━ 3/12 0:00:07`."""
+
+    def __init__(self, count: int):
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._count = count
+        self._begun = 0
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[report]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            redirect_stdout=False,
+        )
+        self._task: TaskID = self._progress.add_task("", total=count, report="")
+
+    def file(self, name: str) -> None:
+        """Show its name."""
+        self._begun += 1
+        self._progress.update(self._task, description=_shortened(name))
+        self.part(0.0)
+
+    def part(self, part: float) -> None:
+        """Move the bar."""
+        report = f"{part:.0%}" if self._count == 1 else f"{self._begun}/{self._count}"
+        self._progress.update(self._task, completed=self._begun - 1 + part, report=report)
+
+    def __enter__(self) -> FileProgress:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+def _shortened(name: str, longest: int = 40) -> str:
+    return name if len(name) <= longest else "…" + name[1 - longest :]
 
 
 def _columns() -> Progress:

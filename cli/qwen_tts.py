@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from ..core.audio.formats import STANDARD_STREAM, AudioFormat, choose_format
-from ..core.errors import GgttsError, UsageError
+from ..core.errors import UsageError
 from .errors import report, run_and_exit
 from .options import (
-    FiniteFloat,
+    SectionedCommand,
     engine_options,
-    option_group,
     output_options,
     report_options,
     sampling_options,
 )
-from .progress import speech_progress
-from .streams import INPUT_NAME, binary_output, log_to_stderr, read_input
-from .summary import Summary
+from .qwen_options import (
+    DEFAULT_CODEC_SECONDS,
+    SECTIONS,
+    Options,
+    dump_option,
+    length_options,
+    list_options,
+    model_options,
+    voice_options,
+)
+from .references import Reference, check_combination, read_reference
+from .streams import INPUT_NAME, ArrivingInput, binary_output, log_to_stderr, read_input
 
 if TYPE_CHECKING:
     from ..core.qwen.model import QwenTTS
     from ..core.qwen.requests import SpeechRequest
+    from ..core.qwen.voice import Voice
+    from ..core.text.decoding import Line
+    from .speaking import Delivery
 
 NAME = "qwen-tts"
-INPUT_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 
 
 @dataclass(frozen=True)
@@ -51,125 +62,23 @@ class Services:
         return cls(QwenTTS.open, demo_paths)
 
 
-@dataclass(frozen=True)
-class Options:
-    """The command line, one field for each option."""
-
-    model: Path | None
-    codec: Path | None
-    output: str | None
-    format_name: str | None
-    lang: str
-    instruct: str | None
-    speaker: str | None
-    ref_wav: Path | None
-    ref_spk: Path | None
-    ref_rvq: Path | None
-    ref_text: Path | None
-    max_new: int
-    codec_chunk_dur: float
-    stream_by_line: bool
-    no_chunk: bool
-    seed: int
-    greedy: bool
-    temp: float | None
-    top_k: int | None
-    top_p: float | None
-    rep_pen: float | None
-    sub_temp: float | None
-    sub_top_k: int | None
-    sub_top_p: float | None
-    device: str | None
-    threads: int | None
-    kv_type: str
-    no_fa: bool
-    clamp_fp16: bool
-    dump: Path | None
-    list_speakers: bool
-    list_languages: bool
-    list_devices: bool
-    quiet: bool
-    verbose: bool
-
-    @property
-    def uses_demo(self) -> bool:
-        """Neither model file was named."""
-        return self.model is None and self.codec is None
-
-
-def model_options() -> Callable[[Any], Any]:
-    """Add the model files and what is said about the voice."""
-    return option_group(
-        click.option("--model", type=INPUT_FILE, help="Talker GGUF.  [default: the packaged demo voice]"),
-        click.option("--codec", type=INPUT_FILE, help="Codec GGUF, together with --model."),
-    )
-
-
-def voice_options() -> Callable[[Any], Any]:
-    """Add language, voice and reference options."""
-    return option_group(
-        click.option(
-            "--lang", metavar="NAME", default="auto", show_default=True, help="Language of the text."
-        ),
-        click.option("--speaker", metavar="NAME", help="Voice of a custom voice model."),
-        click.option(
-            "--instruct", metavar="TEXT", help="How to speak (custom voice), or the voice to design."
-        ),
-        click.option("--ref-wav", type=INPUT_FILE, help="Voice to clone: a recording."),
-        click.option(
-            "--ref-text", type=INPUT_FILE, help="Voice to clone: file with what the recording says."
-        ),
-        click.option("--ref-spk", type=INPUT_FILE, help="Voice to clone: stored speaker embedding."),
-        click.option("--ref-rvq", type=INPUT_FILE, help="Voice to clone: stored codes of the recording."),
-    )
-
-
-def length_options() -> Callable[[Any], Any]:
-    """Add limits and the way long text and audio are cut."""
-    return option_group(
-        click.option(
-            "--max-new",
-            metavar="N",
-            type=click.IntRange(min=1),
-            default=2048,
-            show_default=True,
-            help="Most frames of audio to make (12.5 are a second), for each piece of text.",
-        ),
-        click.option("--no-chunk", is_flag=True, help="Speak long text in one pass, not cut at sentences."),
-        click.option("--stream-by-line", is_flag=True, help="With -o -, speak each line as it arrives."),
-        click.option(
-            "--codec-chunk-dur",
-            metavar="SECONDS",
-            type=FiniteFloat(min=0),
-            default=24.0,
-            show_default=True,
-            help="Seconds of audio that the codec decodes at once; 0: the default.",
-        ),
-    )
-
-
-def list_options() -> Callable[[Any], Any]:
-    """Add the options that print a list instead of speaking."""
-    return option_group(
-        click.option("--list-speakers", is_flag=True, help="Print the speakers of the model."),
-        click.option("--list-languages", is_flag=True, help="Print the languages of the model."),
-        click.option("--list-devices", is_flag=True, help="Print the devices that --device takes."),
-    )
-
-
-@click.command(NAME, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(
+    NAME,
+    cls=SectionedCommand,
+    sections=SECTIONS,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 110,
+        "allow_extra_args": True,  # to be refused with better advice
+    },
+)
 @model_options()
 @output_options()
 @voice_options()
 @length_options()
 @sampling_options()
 @engine_options()
-@click.option(
-    "--dump",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write the stages of the model here.",
-)
+@dump_option()
 @list_options()
 @report_options()
 @click.pass_context
@@ -180,11 +89,15 @@ def command(context: click.Context, /, **values: Any) -> None:
     echo "Hello there." | qwen-tts -o hello.wav
     echo "Hello there." | qwen-tts -o - | aplay
     """
+    if context.args:
+        raise UsageError(
+            f"unexpected {context.args[0]!r}: the text comes on standard input (echo 'Hello.' | {NAME} -o hello.wav)"
+        )
     options = Options(**values)
     with log_to_stderr(NAME, quiet=options.quiet, verbose=options.verbose):
         if options.list_devices:
             _list_devices()
-        elif options.list_speakers or options.list_languages:
+        elif options.lists:
             _check_model_files(options)
             _list_names(options, context.obj)
         else:
@@ -193,11 +106,56 @@ def command(context: click.Context, /, **values: Any) -> None:
 
 def _speak(options: Options, services: Services | None) -> None:
     output, audio_format = _check(options)
-    text = _read_text(options)
-    services = services or Services.installed()
-    request = _request(options, text)
-    with _open(options, services) as model:
-        _write_speech(model, request, options, output, audio_format)
+    reference = read_reference(options)
+    if options.stream_by_line:
+        _speak_by_line(options, services, output, audio_format, reference)
+    else:
+        text = _read_text(options)
+        with _open(options, services or Services.installed()) as model:
+            from .speaking import speak_text
+
+            delivery = _delivery(options, model, output, audio_format)
+            speak_text(model, _request(options, text, _voice(options, reference, model)), delivery)
+
+
+def _speak_by_line(
+    options: Options,
+    services: Services | None,
+    output: str,
+    audio_format: AudioFormat,
+    reference: Reference | None,
+) -> None:
+    source = ArrivingInput()
+    lines = _lines(source, options)
+    with _open(options, services or Services.installed()) as model:
+        from .speaking import speak_lines
+
+        delivery = _delivery(options, model, output, audio_format, progress=not source.is_terminal)
+        request = _request(options, "", _voice(options, reference, model))
+        speak_lines(model, request, lines, delivery, fail_fast=options.fail_fast)
+
+
+def _lines(source: ArrivingInput, options: Options) -> Iterator[Line]:
+    """Return the lines of standard input as they arrive.
+
+    What is there already is looked at first, so that an input without words is told before a model is loaded;
+    otherwise the model is loaded while the first line is being made.
+
+    Raises:
+        UsageError: the input is at its end, and there was nothing to say.
+        TextError: it begins with what is not text.
+    """
+    from ..core.text.decoding import speakable_lines
+
+    lines = speakable_lines(source.read, INPUT_NAME)
+    if source.is_terminal and not options.quiet:
+        click.echo("Type a line and press Enter to hear it; end with Ctrl-D (Ctrl-Z on Windows).", err=True)
+    if not source.has_arrived():
+        return lines
+    first = next(lines, None)
+    if first is None:
+        raise UsageError(f"{INPUT_NAME} has nothing to say: no line with words in it")
+    return chain([first], lines)
 
 
 def _check(options: Options) -> tuple[str, AudioFormat]:
@@ -206,9 +164,17 @@ def _check(options: Options) -> tuple[str, AudioFormat]:
     if options.output is None:
         raise UsageError("missing option -o: name the audio file to write, or - for standard output")
     audio_format = choose_format(options.output, options.format_name)
-    _refuse_unfinished(options)
+    if options.stream_by_line and options.output != STANDARD_STREAM:
+        raise UsageError(
+            f"--stream-by-line needs -o -: it streams to standard output, not to {options.output!r}"
+        )
+    if options.fail_fast and not options.stream_by_line:
+        raise UsageError(
+            "--fail-fast needs --stream-by-line: a text that is spoken as a whole has no other lines"
+        )
     if options.quiet and options.verbose:
         raise UsageError("--quiet and --verbose exclude each other")
+    check_combination(options)
     from ..core.audio.sinks import check_output
 
     check_output(options.output)
@@ -225,19 +191,17 @@ def _check_model_files(options: Options) -> None:
         raise UsageError(f"{given} needs {missing} too (or give neither, for the packaged demo voice)")
 
 
-def _refuse_unfinished(options: Options) -> None:
-    for flag in ("ref_wav", "ref_text", "ref_spk", "ref_rvq", "stream_by_line"):
-        if getattr(options, flag):
-            raise UsageError(f"--{flag.replace('_', '-')} is not supported yet")
-
-
 def _read_text(options: Options) -> str:
     from ..core.text.decoding import decode_speech
 
     return decode_speech(read_input(hint=not options.quiet), INPUT_NAME)
 
 
-def _request(options: Options, text: str) -> SpeechRequest:
+def _voice(options: Options, reference: Reference | None, model: QwenTTS) -> Voice | None:
+    return None if reference is None else reference.voice(model, options.dump)
+
+
+def _request(options: Options, text: str, voice: Voice | None) -> SpeechRequest:
     from ..core.qwen.requests import Sampling, SpeechRequest
 
     sampling = Sampling(
@@ -258,13 +222,16 @@ def _request(options: Options, text: str) -> SpeechRequest:
         instruct=options.instruct,
         sampling=sampling,
         max_frames=options.max_new,
+        voice=voice,
+        guard=not options.no_guard,
+        split=False if options.no_chunk else None,
     )
 
 
 def _open(options: Options, services: Services) -> AbstractContextManager[QwenTTS]:
     if options.model is None or options.codec is None:
         talker, codec = services.demo_voice()
-        if not options.quiet:
+        if not options.quiet and not options.lists:
             report(NAME, "no --model and --codec given: the packaged demo voice speaks (English)", "note")
     else:
         talker, codec = options.model, options.codec
@@ -274,42 +241,34 @@ def _open(options: Options, services: Services) -> AbstractContextManager[QwenTT
         device=options.device,
         threads=options.threads,
         kv_type=options.kv_type,
-        default_to_first_speaker=options.uses_demo,
+        plain_attention=options.no_fa,
+        clamp_fp16=options.clamp_fp16,
     )
 
 
-def _write_speech(
-    model: QwenTTS, request: SpeechRequest, options: Options, output: str, audio_format: AudioFormat
-) -> None:
-    from ..core.audio.sinks import open_sink
-    from ..core.qwen.long_text import speak_in_pieces
+def _delivery(
+    options: Options, model: QwenTTS, output: str, audio_format: AudioFormat, *, progress: bool = True
+) -> Delivery:
+    from .speaking import Delivery
 
-    words = None if options.no_chunk else _words_per_piece(options)
-    summary = Summary(output, verbose=options.verbose)
-    with speech_progress(model.frame_rate, shown=not options.quiet and not options.verbose) as progress:
-        speeches = speak_in_pieces(
-            model,
-            request,
-            words,
-            on_piece=lambda piece: progress.piece(piece.number, piece.count),
-            on_frame=progress.frame,
-            dump=options.dump,
-        )
-        with open_sink(output, audio_format, model.sample_rate, stdout=binary_output) as sink:
-            for speech in speeches:
-                sink.write(speech.samples)
-                summary.add(speech)
-            if not summary.samples:
-                raise GgttsError("the model ended before it said anything: no audio was written")
-    if not options.quiet:
-        summary.report()
+    return Delivery(
+        program=NAME,
+        output=output,
+        audio_format=audio_format,
+        stream_frames=_frames_per_write(options, output, model.frame_rate),
+        dump=options.dump,
+        quiet=options.quiet,
+        verbose=options.verbose,
+        progress=progress,
+    )
 
 
-def _words_per_piece(options: Options) -> int | None:
-    """The demo voice is too small for long sentences; the large models take any text."""
-    from ..core.qwen.long_text import DEMO_VOICE_WORDS
-
-    return DEMO_VOICE_WORDS if options.uses_demo else None
+def _frames_per_write(options: Options, output: str, frame_rate: float) -> int | None:
+    """A file has nobody waiting for it, so it is made in chunks as long as the memory for them may be."""
+    longest = max(1, int((options.codec_chunk_dur or DEFAULT_CODEC_SECONDS) * frame_rate + 0.5))
+    if options.stream_frames is not None:
+        return min(options.stream_frames, longest)
+    return None if output == STANDARD_STREAM else longest
 
 
 def _list_names(options: Options, services: Services | None) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from io import BufferedReader
+from typing import BinaryIO, cast
 
 import click
 
@@ -30,7 +32,7 @@ def read_input(*, hint: bool = True) -> bytes:
     return stream.read()
 
 
-def binary_input() -> BinaryIO:
+def binary_input() -> BufferedReader:
     """Return standard input as a stream of bytes.
 
     Raises:
@@ -38,34 +40,88 @@ def binary_input() -> BinaryIO:
     """
     if sys.stdin is None:
         raise UsageError("there is no standard input: pipe the text in (echo 'Hello.' | ...)")
-    return sys.stdin.buffer
+    return cast(BufferedReader, sys.stdin.buffer)
 
 
-def binary_output() -> BinaryIO:
-    """Return standard output as a stream of bytes.
+class ArrivingInput:
+    """Standard input as it arrives: what was typed is handed on at once."""
+
+    def __init__(self) -> None:
+        """Raises `UsageError` when there is no standard input."""
+        self._stream = binary_input()
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person types it."""
+        return self._stream.isatty()
+
+    def has_arrived(self) -> bool:
+        """Tell whether `read` would return at once, as far as the system can say; its end counts as well."""
+        descriptor = _descriptor(self._stream)
+        return descriptor is None or bool(_events({descriptor: select.POLLIN}, wait=False))
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes as soon as there are any, b"" at the end.
+
+        Raises:
+            BrokenPipeError: whoever read standard output has left meanwhile.
+        """
+        descriptor, output = _descriptor(self._stream), _descriptor(sys.stdout)
+        if descriptor is not None and output is not None:
+            # Asked for nothing, the system still reports that the other end of a pipe is closed.
+            events = _events({descriptor: select.POLLIN, output: 0}, wait=True)
+            if events.get(output, 0) & (select.POLLERR | select.POLLHUP):
+                raise BrokenPipeError
+        return self._stream.read1(size)
+
+
+def _descriptor(stream: object) -> int | None:
+    """The file descriptor of a stream that the system can watch."""
+    if not hasattr(select, "poll"):  # Windows
+        return None
+    try:
+        return int(stream.fileno())  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _events(wanted: dict[int, int], *, wait: bool) -> dict[int, int]:
+    """Return what `select.poll` says of these descriptors now, or once there is something to say."""
+    poll = select.poll()
+    for descriptor, events in wanted.items():
+        poll.register(descriptor, events)
+    return dict(poll.poll(None if wait else 0))
+
+
+def binary_output(content: str = "audio") -> BinaryIO:
+    """Return standard output as a stream of bytes; `content` says in errors what is to go there.
 
     Raises:
-        UsageError: it is closed, or a terminal, which audio would only confuse.
+        UsageError: it is closed, or a terminal, which bytes would only confuse.
     """
     if sys.stdout is None:
         raise UsageError("there is no standard output to write to")
     stream = sys.stdout.buffer
     if stream.isatty():
         raise UsageError(
-            "audio does not belong on a terminal: pipe it into a player or a file, or name a file"
+            f"{content} does not belong on a terminal: pipe it into a player or a file, or name a file"
         )
     return stream
 
 
 class _StderrHandler(logging.Handler):
-    """Prints each record in the form of the command's own messages."""
+    """Prints each record in the form of the command's own messages, and none twice."""
 
     def __init__(self, program: str):
         super().__init__()
         self._program = program
+        self._printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        report(self._program, record.getMessage(), record.levelname.lower())
+        message = record.getMessage()
+        if message not in self._printed:
+            self._printed.add(message)
+            report(self._program, message, record.levelname.lower())
 
 
 @contextmanager

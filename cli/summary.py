@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -13,30 +14,59 @@ from ..core.audio.formats import STANDARD_STREAM
 from .progress import describe_speed
 
 if TYPE_CHECKING:
-    from ..core.qwen.model import Speech
+    from ..core.qwen.timings import Timings
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One text that was spoken, on one seed.
+
+    Attributes:
+        samples, sample_rate: how much audio.
+        frames: how many frames of codes it was made of.
+        seed: repeats it when given again.
+        stop: why it ended, as `SpeechStream.stop` says.
+        timings: where the time went.
+    """
+
+    samples: int
+    sample_rate: int
+    frames: int
+    seed: int
+    stop: str | None
+    timings: Timings
+
+    @property
+    def audio_seconds(self) -> float:
+        """Length of the audio."""
+        return self.samples / self.sample_rate
 
 
 class Summary:
-    """Adds up the pieces of a run."""
+    """Adds up the utterances of a run."""
 
     def __init__(self, output: str, *, verbose: bool = False):
-        """Start the clock. `output` is what `-o` named; `verbose` prints the times of each piece."""
+        """Start the clock. `output` is what `-o` named; `verbose` prints the times of each utterance."""
         self._output = output
         self._verbose = verbose
         self._started = time.monotonic()
         self._audio_seconds = 0.0
         self._frames = 0
-        self.samples = 0
-        """Samples so far."""
+        self._samples = 0
+        self._lines: int | None = None
 
-    def add(self, speech: Speech) -> None:
-        """Count one piece."""
-        self.samples += len(speech.samples)
-        self._audio_seconds += len(speech.samples) / speech.sample_rate
-        self._frames += speech.frames
+    def add(self, utterance: Utterance, *, line: int | None = None) -> None:
+        """Count one utterance; `line` is the number of the line that it was, where lines are spoken one by one."""
+        self._samples += utterance.samples
+        self._audio_seconds += utterance.audio_seconds
+        self._frames += utterance.frames
+        if line is not None:
+            self._lines = (self._lines or 0) + 1
         if self._verbose:
-            for line in performance(speech):
-                click.echo(line, err=True)
+            if line is not None:
+                click.echo(f"[Pipeline] Line {line}", err=True)
+            for text in performance(utterance):
+                click.echo(text, err=True)
 
     def report(self) -> None:
         """Print the totals, on standard error: a person at a terminal or `--verbose` sees them, a script does not."""
@@ -48,18 +78,20 @@ class Summary:
             click.echo(f"{name}: {describe_speed(self._frames, self._audio_seconds, seconds)}", err=True)
 
     def _destination(self) -> str:
+        if self._lines is not None:
+            return f"[Pipeline] Streamed {self._lines} lines to <stdout>"
         if self._output == STANDARD_STREAM:
             return "[Pipeline] Streamed to <stdout>"
-        return f"[Pipeline] Wrote {self.samples} samples ({self._audio_seconds:.2f} s) -> {self._output}"
+        return f"[Pipeline] Wrote {self._samples} samples ({self._audio_seconds:.2f} s) -> {self._output}"
 
 
-def performance(speech: Speech) -> Iterator[str]:
+def performance(utterance: Utterance) -> Iterator[str]:
     """Yield the seed and where the time went, in the lines that qwentts.cpp prints."""
-    times, frames = speech.timings, max(speech.frames, 1)
-    audio_seconds = len(speech.samples) / speech.sample_rate
+    times, frames = utterance.timings, max(utterance.frames, 1)
+    audio_seconds = utterance.audio_seconds
     loop = times.talker_seconds + times.predictor_seconds + times.host_seconds
-    yield f"[Sample] seed={speech.seed}"
-    yield f"[Pipeline] Generation done : {speech.frames} frames ({speech.stop})"
+    yield f"[Sample] seed={utterance.seed}"
+    yield f"[Pipeline] Generation done : {utterance.frames} frames ({utterance.stop})"
     yield f"[Perf] PromptBuild {_ms(times.prompt_seconds)}"
     yield f"[Perf] Prefill {_ms(times.prefill_seconds)}"
     yield f"[Perf] TTFA {_ms(times.first_frame_seconds)} (first frame codes)"
@@ -67,6 +99,7 @@ def performance(speech: Speech) -> Iterator[str]:
     yield f"[Perf] CodePredictor {_ms(times.predictor_seconds)} ({_each(times.predictor_seconds, frames)})"
     yield f"[Perf] HostCompose {_ms(times.host_seconds)} (c0 sample + next emb)"
     yield f"[Perf] CodecDecode {_ms(times.codec_seconds)}"
+    yield f"[Perf] FirstAudio {_ms(times.first_audio_seconds)} (first samples)"
     yield (
         f"[Perf] Total {_ms(times.total_seconds)} ({frames} frames, {_each(loop, frames)} AR,"
         f" audio {audio_seconds:.2f} s, RTF {times.total_seconds / max(audio_seconds, 1e-9):.3f})"

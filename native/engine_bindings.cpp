@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "backend.hpp"
 #include "bindings.hpp"
@@ -211,6 +212,41 @@ void bind_devices(nb::module_ &m) {
         .def_prop_ro("is_cpu", &Backend::is_cpu)
         .def_prop_ro("threads", &Backend::threads)
         .def_prop_ro("features", &Backend::features);
+}
+
+using Rows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Columns = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+nb::ndarray<nb::numpy> quantize_rows(const Rows &values, const std::string &type_name,
+                                     const std::optional<Columns> &importance) {
+    const ggml_type type = parse_type(type_name);
+    const auto rows = static_cast<int64_t>(values.shape(0)), width = static_cast<int64_t>(values.shape(1));
+    if (importance && importance->shape(0) != values.shape(1)) {
+        throw std::invalid_argument("the importance of " + std::to_string(importance->shape(0)) +
+                                    " columns for rows of " + std::to_string(width));
+    }
+    auto stored = std::make_unique<std::vector<uint8_t>>();
+    {
+        nb::gil_scoped_release release;
+        *stored = from_float32(type, values.data(), rows, width, importance ? importance->data() : nullptr);
+    }
+    const size_t shape[1] = {stored->size()};
+    uint8_t *data = stored->data();
+    nb::capsule owner(stored.release(),
+                      [](void *pointer) noexcept { delete static_cast<std::vector<uint8_t> *>(pointer); });
+    return nb::ndarray<nb::numpy>(data, 1, shape, owner, nullptr, nb::dtype<uint8_t>());
+}
+
+void bind_types(nb::module_ &m) {
+    m.def("quantize_rows", &quantize_rows, "values"_a, "dtype"_a, "importance"_a.none() = nb::none(),
+          "float32 [rows, width] as bytes of `dtype`, by GGML's reference quantisation. Releases the GIL.");
+    m.def(
+        "type_layout",
+        [](const std::string &name) {
+            const ggml_type type = parse_type(name);
+            return nb::make_tuple(ggml_blck_size(type), ggml_type_size(type), static_cast<int>(type));
+        },
+        "dtype"_a, "Values per block, bytes per block, and the number of the type in a GGUF file.");
 }
 
 void bind_weights(nb::module_ &m) {
@@ -471,6 +507,7 @@ void bind_engine(nb::module_ &module) {
     nb::exception<FileError>(module, "FileError", PyExc_RuntimeError);
     nb::exception<DeviceError>(module, "DeviceError", PyExc_RuntimeError);
     bind_devices(module);
+    bind_types(module);
     bind_weights(module);
     bind_plans(module);
     bind_tensors(module);

@@ -1,7 +1,7 @@
 #include "metadata.hpp"
 
 #include <cstring>
-#include <string>
+#include <string_view>
 
 namespace nb = nanobind;
 
@@ -9,84 +9,50 @@ namespace ggtts {
 namespace {
 
 // Bytes that are not UTF-8 survive as surrogates.
-nb::object text(const char *value) {
+nb::object text(std::string_view value) {
     return nb::steal(
-        PyUnicode_DecodeUTF8(value, static_cast<Py_ssize_t>(std::strlen(value)), "surrogateescape"));
+        PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "surrogateescape"));
 }
 
-nb::object scalar(const gguf_context *header, int64_t key) {
-    switch (gguf_get_kv_type(header, key)) {
-        case GGUF_TYPE_UINT8:
-            return nb::int_(gguf_get_val_u8(header, key));
-        case GGUF_TYPE_INT8:
-            return nb::int_(gguf_get_val_i8(header, key));
-        case GGUF_TYPE_UINT16:
-            return nb::int_(gguf_get_val_u16(header, key));
-        case GGUF_TYPE_INT16:
-            return nb::int_(gguf_get_val_i16(header, key));
-        case GGUF_TYPE_UINT32:
-            return nb::int_(gguf_get_val_u32(header, key));
-        case GGUF_TYPE_INT32:
-            return nb::int_(gguf_get_val_i32(header, key));
-        case GGUF_TYPE_UINT64:
-            return nb::int_(gguf_get_val_u64(header, key));
-        case GGUF_TYPE_INT64:
-            return nb::int_(gguf_get_val_i64(header, key));
-        case GGUF_TYPE_FLOAT32:
-            return nb::float_(static_cast<double>(gguf_get_val_f32(header, key)));
-        case GGUF_TYPE_FLOAT64:
-            return nb::float_(gguf_get_val_f64(header, key));
-        case GGUF_TYPE_BOOL:
-            return nb::bool_(gguf_get_val_bool(header, key));
-        case GGUF_TYPE_STRING:
-            return text(gguf_get_val_str(header, key));
-        default:
-            return nb::none();
-    }
+template <class Value>
+Value read(const uint8_t *&from) {
+    Value value;
+    std::memcpy(&value, from, sizeof(Value));
+    from += sizeof(Value);
+    return value;
 }
 
-template <class Value, class Number>
-nb::list numbers(const void *data, size_t count) {
-    nb::list list;
-    const auto *values = static_cast<const Value *>(data);
-    for (size_t i = 0; i < count; ++i)
-        list.append(Number(values[i]));
-    return list;
-}
-
-nb::object array(const gguf_context *header, int64_t key) {
-    const size_t count = gguf_get_arr_n(header, key);
-    const gguf_type type = gguf_get_arr_type(header, key);
-    if (type == GGUF_TYPE_STRING) {
-        nb::list list;
-        for (size_t i = 0; i < count; ++i)
-            list.append(text(gguf_get_arr_str(header, key, i)));
-        return list;
-    }
-    const void *data = gguf_get_arr_data(header, key);
+// One value, and the pointer moves behind it. The reader of the file has checked that all of it is there.
+nb::object next_value(MetadataType type, const uint8_t *&from) {
     switch (type) {
-        case GGUF_TYPE_UINT8:
-            return numbers<uint8_t, nb::int_>(data, count);
-        case GGUF_TYPE_INT8:
-            return numbers<int8_t, nb::int_>(data, count);
-        case GGUF_TYPE_UINT16:
-            return numbers<uint16_t, nb::int_>(data, count);
-        case GGUF_TYPE_INT16:
-            return numbers<int16_t, nb::int_>(data, count);
-        case GGUF_TYPE_UINT32:
-            return numbers<uint32_t, nb::int_>(data, count);
-        case GGUF_TYPE_INT32:
-            return numbers<int32_t, nb::int_>(data, count);
-        case GGUF_TYPE_UINT64:
-            return numbers<uint64_t, nb::int_>(data, count);
-        case GGUF_TYPE_INT64:
-            return numbers<int64_t, nb::int_>(data, count);
-        case GGUF_TYPE_FLOAT32:
-            return numbers<float, nb::float_>(data, count);
-        case GGUF_TYPE_FLOAT64:
-            return numbers<double, nb::float_>(data, count);
-        case GGUF_TYPE_BOOL:
-            return numbers<int8_t, nb::bool_>(data, count);
+        case MetadataType::uint8:
+            return nb::int_(read<uint8_t>(from));
+        case MetadataType::int8:
+            return nb::int_(read<int8_t>(from));
+        case MetadataType::uint16:
+            return nb::int_(read<uint16_t>(from));
+        case MetadataType::int16:
+            return nb::int_(read<int16_t>(from));
+        case MetadataType::uint32:
+            return nb::int_(read<uint32_t>(from));
+        case MetadataType::int32:
+            return nb::int_(read<int32_t>(from));
+        case MetadataType::uint64:
+            return nb::int_(read<uint64_t>(from));
+        case MetadataType::int64:
+            return nb::int_(read<int64_t>(from));
+        case MetadataType::float32:
+            return nb::float_(static_cast<double>(read<float>(from)));
+        case MetadataType::float64:
+            return nb::float_(read<double>(from));
+        case MetadataType::boolean:
+            return nb::bool_(read<uint8_t>(from) != 0);
+        case MetadataType::string: {
+            const auto length = read<uint64_t>(from);
+            const std::string_view value(reinterpret_cast<const char *>(from), length);
+            from += length;
+            return text(value);
+        }
         default:
             return nb::none();
     }
@@ -95,12 +61,18 @@ nb::object array(const gguf_context *header, int64_t key) {
 }  // namespace
 
 nb::dict metadata(const GgufFile &file) {
-    const gguf_context *header = file.header();
     nb::dict result;
-    for (int64_t key = 0; key < gguf_get_n_kv(header); ++key) {
-        const nb::object name = text(gguf_get_key(header, key));
-        result[name] =
-            gguf_get_kv_type(header, key) == GGUF_TYPE_ARRAY ? array(header, key) : scalar(header, key);
+    for (const MetadataEntry &entry : file.metadata()) {
+        const uint8_t *from = entry.value;
+        if (!entry.is_array) {
+            result[text(entry.key)] = next_value(entry.type, from);
+            continue;
+        }
+        nb::list values;
+        for (uint64_t i = 0; i < entry.count; ++i) {
+            values.append(next_value(entry.type, from));
+        }
+        result[text(entry.key)] = values;
     }
     return result;
 }

@@ -4,6 +4,8 @@
 #include <conv1d.hpp>
 
 #include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -171,10 +173,16 @@ const int64_t *GraphContext::input_limit(const ggml_tensor *input) const {
 }
 
 ggml_type parse_type(const std::string &name) {
+    const auto same = [&](const char *known) {
+        return std::equal(name.begin(), name.end(), known, known + std::strlen(known), [](char a, char b) {
+            return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+        });
+    };
     for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
         const auto type = static_cast<ggml_type>(i);
-        if (ggml_blck_size(type) > 0 && ggml_type_name(type) != nullptr && name == ggml_type_name(type))
+        if (ggml_blck_size(type) > 0 && ggml_type_name(type) != nullptr && same(ggml_type_name(type))) {
             return type;
+        }
     }
     throw std::invalid_argument("no such type: '" + name + "' (f32, f16, bf16, i32, i64, q8_0, ...)");
 }

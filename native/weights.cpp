@@ -17,20 +17,6 @@ ggml_context_ptr new_description_context(size_t tensors) {
     return context;
 }
 
-void from_float32(ggml_type type, const float *values, void *out, int64_t rows, int64_t width) {
-    if (type == GGML_TYPE_F32) {
-        std::memcpy(out, values, static_cast<size_t>(rows * width) * sizeof(float));
-    } else if (type == GGML_TYPE_F16) {
-        ggml_fp32_to_fp16_row(values, static_cast<ggml_fp16_t *>(out), rows * width);
-    } else if (type == GGML_TYPE_BF16) {
-        ggml_fp32_to_bf16_row(values, static_cast<ggml_bf16_t *>(out), rows * width);
-    } else if (ggml_is_quantized(type) && width % ggml_blck_size(type) == 0) {
-        ggml_quantize_chunk(type, values, out, 0, rows, width, nullptr);
-    } else {
-        throw std::invalid_argument(std::string("values cannot be stored as ") + ggml_type_name(type));
-    }
-}
-
 }  // namespace
 
 Weights::Weights(std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file)
@@ -97,8 +83,7 @@ Tensor Weights::constant(const std::string &name, const std::vector<int64_t> &sh
                                     ggml_type_name(type));
     }
     ggml_tensor *raw = describe_tensor(name.substr(0, GGML_MAX_NAME - 1), type, shape);
-    std::vector<uint8_t> contents(ggml_nbytes(raw));
-    from_float32(type, values, contents.data(), rows, shape[0]);
+    std::vector<uint8_t> contents = from_float32(type, values, rows, shape[0]);
     const auto buffer_type = choose_buffer_type(raw, as_matrix);
     const bool repacked = as_matrix && buffer_type != backend_->default_buffer_type();
     known_.emplace(key, Tensor{raw, nullptr, nullptr, repacked});
@@ -195,11 +180,10 @@ void Weights::fill(const Pending &pending) {
     } else {
         const int64_t width = tensor->ne[0], rows = ggml_nrows(tensor);
         std::vector<float> row(static_cast<size_t>(width));
-        std::vector<uint8_t> converted(ggml_row_size(tensor->type, width));
         const size_t stored_row = ggml_row_size(stored.type, width);
         for (int64_t r = 0; r < rows; ++r) {
             to_float32(stored.type, stored.data + static_cast<size_t>(r) * stored_row, row.data(), width);
-            from_float32(tensor->type, row.data(), converted.data(), 1, width);
+            const std::vector<uint8_t> converted = from_float32(tensor->type, row.data(), 1, width);
             ggml_backend_tensor_set(tensor, converted.data(), static_cast<size_t>(r) * converted.size(),
                                     converted.size());
         }

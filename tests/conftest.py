@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from support.data import CODEC, DATA, Golden, assemble_checkpoint, load_golden
 from support.shared_files import make_once
 

@@ -25,8 +25,14 @@ if TYPE_CHECKING:
         TextError,
         UsageError,
     )
+    from .core.opening import open_model
+    from .core.qwen.codec.model import Codec
     from .core.qwen.demo import demo_paths
+    from .core.qwen.dump import StageDump
     from .core.qwen.model import QwenTTS, Sampling, Speech, SpeechRequest
+    from .core.qwen.observer import Observer
+    from .core.qwen.stream import AudioChunk, SpeechStream
+    from .core.qwen.voice import Voice
 
 __version__ = "0.1.0"
 
@@ -40,28 +46,42 @@ _HOMES = {
     "OutputError": "core.errors",
     "TextError": "core.errors",
     "UsageError": "core.errors",
+    "open_model": "core.opening",
+    "Codec": "core.qwen.codec.model",
     "demo_paths": "core.qwen.demo",
+    "StageDump": "core.qwen.dump",
+    "Observer": "core.qwen.observer",
+    "AudioChunk": "core.qwen.stream",
+    "SpeechStream": "core.qwen.stream",
     "QwenTTS": "core.qwen.model",
     "Sampling": "core.qwen.model",
     "Speech": "core.qwen.model",
     "SpeechRequest": "core.qwen.model",
+    "Voice": "core.qwen.voice",
 }
 
 __all__ = [
+    "AudioChunk",
     "AudioFileError",
+    "Codec",
     "Device",
     "EngineError",
     "GgttsError",
     "ModelFileError",
+    "Observer",
     "OutputError",
     "QwenTTS",
     "Sampling",
     "Speech",
     "SpeechRequest",
+    "SpeechStream",
+    "StageDump",
     "TextError",
     "UsageError",
+    "Voice",
     "demo_paths",
     "devices",
+    "open_model",
 ]
 
 

@@ -62,6 +62,16 @@ class Backend:
     @property
     def features(self) -> list[str]: ...
 
+def quantize_rows(values: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], dtype: str, importance: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> NDArray:
+    """
+    float32 [rows, width] as bytes of `dtype`, by GGML's reference quantisation. Releases the GIL.
+    """
+
+def type_layout(dtype: str) -> tuple:
+    """
+    Values per block, bytes per block, and the number of the type in a GGUF file.
+    """
+
 class GgufFile:
     """A GGUF file mapped into memory."""
 

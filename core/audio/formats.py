@@ -5,10 +5,11 @@ Light on purpose: commands read the names for their help text, so nothing heavy 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ..errors import UsageError
 
@@ -54,7 +55,12 @@ class AudioFormat:
     """For encoded formats: the depth that goes into the encoder."""
     library_format: str = ""
     library_subtype: str = ""
+    encoder_options: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """How libsndfile encodes, where its own choice does not do."""
 
+
+_STEADY_MP3 = {"bitrate_mode": "CONSTANT", "compression_level": 0.3}
+"""112 kbit/s at 24 kHz. Players guess the length of a stream from its bit rate, so it must not vary."""
 
 WAV16 = AudioFormat("wav16", Container.WAV, (".wav",), S16)
 FORMATS: dict[str, AudioFormat] = {
@@ -64,7 +70,7 @@ FORMATS: dict[str, AudioFormat] = {
         AudioFormat("wav24", Container.WAV, (".wav",), S24),
         AudioFormat("wav32", Container.WAV, (".wav",), F32),
         AudioFormat("flac", Container.ENCODED, (".flac",), S24, "FLAC", "PCM_24"),
-        AudioFormat("mp3", Container.ENCODED, (".mp3",), S16, "MP3", "MPEG_LAYER_III"),
+        AudioFormat("mp3", Container.ENCODED, (".mp3",), S16, "MP3", "MPEG_LAYER_III", _STEADY_MP3),
         AudioFormat("ogg", Container.ENCODED, (".ogg", ".oga"), S16, "OGG", "VORBIS"),
         AudioFormat("opus", Container.ENCODED, (".opus",), S16, "OGG", "OPUS"),
         AudioFormat("s16", Container.RAW, (".raw", ".pcm", ".s16"), S16),

@@ -52,14 +52,19 @@ def log_mel(samples: NDArray[np.floating], settings: MelSettings = SPEAKER_MEL) 
     Raises:
         ValueError: there are too few samples to mirror an end.
     """
+    bands = magnitudes(samples, settings) @ mel_filters(settings).T
+    result: NDArray[np.float32] = np.log(np.maximum(bands, settings.magnitude_floor)).astype(np.float32)
+    return result
+
+
+def magnitudes(samples: NDArray[np.floating], settings: MelSettings = SPEAKER_MEL) -> NDArray[np.float64]:
+    """Magnitude spectrogram [frames, window // 2 + 1] of mono samples [n]; raises as `log_mel` does."""
     if len(samples) <= settings.margin:
         raise ValueError(f"a mel spectrogram needs more than {settings.margin} samples, got {len(samples)}")
     padded = np.pad(samples.astype(np.float64), settings.margin, mode="reflect")
     windows = np.lib.stride_tricks.sliding_window_view(padded, settings.window)[:: settings.hop]
-    spectrum = np.fft.rfft(windows * _hann(settings.window))
-    magnitude = np.sqrt(spectrum.real**2 + spectrum.imag**2 + settings.power_floor)
-    bands = magnitude @ mel_filters(settings).T
-    result: NDArray[np.float32] = np.log(np.maximum(bands, settings.magnitude_floor)).astype(np.float32)
+    spectrum = np.fft.rfft(windows * hann_window(settings.window))
+    result: NDArray[np.float64] = np.sqrt(spectrum.real**2 + spectrum.imag**2 + settings.power_floor)
     return result
 
 
@@ -79,7 +84,8 @@ def mel_filters(settings: MelSettings = SPEAKER_MEL) -> NDArray[np.float64]:
     return filters
 
 
-def _hann(length: int) -> NDArray[np.float64]:
+def hann_window(length: int) -> NDArray[np.float64]:
+    """Periodic Hann window [length]."""
     return 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(length) / length)
 
 

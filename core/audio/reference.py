@@ -10,7 +10,7 @@ import logging
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import soundfile
@@ -51,12 +51,52 @@ def read_reference(
     Raises:
         AudioFileError: the file cannot be read, is too short or silent, or holds NaN or infinite samples.
     """
+    samples, rate = read_recording(source, limits=limits, name=name)
+    return resample(samples, rate, sample_rate)
+
+
+def read_recording(
+    source: Path | BinaryIO, *, limits: ReferenceLimits = DEFAULT_LIMITS, name: str | None = None
+) -> tuple[NDArray[np.float32], int]:
+    """Read a recording as mono samples float32 [n] at its own rate, which is returned too; see `read_reference`.
+
+    Raises:
+        AudioFileError: see `read_reference`.
+    """
     label = name or (str(source) if isinstance(source, Path) else "the recording")
     channels, rate, cut = _read(source, limits.longest, label)
     if cut:
-        _LOGGER.warning("%s is longer than %g s: only its beginning is used", label, limits.longest)
+        _warn_of_cut(label, limits)
     _check(channels, rate, limits, label)
-    return resample(channels.mean(axis=1, dtype=np.float32), rate, sample_rate)
+    return _mono(channels), rate
+
+
+def usable_samples(
+    samples: NDArray[Any],
+    rate: int,
+    *,
+    limits: ReferenceLimits = DEFAULT_LIMITS,
+    name: str = "the recording",
+) -> NDArray[np.float32]:
+    """Return samples [n] or [n, channels] at `rate` Hz as mono float32 [n], held to the same limits as a file.
+
+    Integers are parts of the largest of their type, as libsndfile reads them: int16 16384 is 0.5, and unsigned bytes
+    are silent at 128.
+
+    Raises:
+        AudioFileError: the array is of another kind, too short or silent, or holds NaN or infinity.
+    """
+    if samples.ndim not in (1, 2) or samples.dtype.kind not in "fiu" or rate < 1:
+        raise AudioFileError(
+            f"{name} cannot be audio: {samples.dtype} of shape {samples.shape} at {rate} Hz;"
+            " expected numbers [n] or [n, channels]"
+        )
+    longest = int(limits.longest * rate)
+    if len(samples) > longest:
+        _warn_of_cut(name, limits)
+    channels = _floats(samples[:longest] if samples.ndim == 2 else samples[:longest, None])
+    _check(channels, rate, limits, name)
+    return _mono(channels)
 
 
 def resample(samples: NDArray[np.float32], rate: int, wanted: int) -> NDArray[np.float32]:
@@ -68,6 +108,23 @@ def resample(samples: NDArray[np.float32], rate: int, wanted: int) -> NDArray[np
     length = math.ceil(len(samples) * ratio)
     converted = soxr.resample(samples, rate, wanted, quality="HQ")[:length]
     return np.pad(converted, (0, length - len(converted)))
+
+
+def _warn_of_cut(label: str, limits: ReferenceLimits) -> None:
+    _LOGGER.warning("%s is longer than %g s: only its beginning is used", label, limits.longest)
+
+
+def _mono(channels: NDArray[np.float32]) -> NDArray[np.float32]:
+    mono: NDArray[np.float32] = channels.mean(axis=1, dtype=np.float32)
+    return mono
+
+
+def _floats(samples: NDArray[Any]) -> NDArray[np.float32]:
+    if samples.dtype.kind == "f":
+        return samples.astype(np.float32, copy=False)
+    full_scale = 2.0 ** (8 * samples.dtype.itemsize - 1)
+    silence = full_scale if samples.dtype.kind == "u" else 0.0
+    return ((samples - silence) / full_scale).astype(np.float32)
 
 
 def _read(source: Path | BinaryIO, longest: float, label: str) -> tuple[NDArray[np.float32], int, bool]:

@@ -7,9 +7,7 @@ that a failure leaves no partial file and no header without sound.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,11 +21,10 @@ from numpy.typing import NDArray
 
 from ..errors import OutputError
 from . import wav
+from .encoder import Encoder, is_rewritable_file
 from .formats import STANDARD_STREAM, AudioFormat, Container
 
 _COPY_BLOCK = 1 << 22
-_ENCODER_BLOCK = 1 << 14
-"""Samples handed to libsndfile at once; its Vorbis encoder needs stack in proportion."""
 
 
 class AudioSink(Protocol):
@@ -57,7 +54,7 @@ def check_output(output: str) -> None:
     """
     if output == STANDARD_STREAM:
         return
-    with _write_errors(output):
+    with _write_errors(repr(output)):
         _check_file(output)
 
 
@@ -88,9 +85,9 @@ def open_sink(
     if output == STANDARD_STREAM:
         return _pipe_sink("standard output", stdout(), audio_format, sample_rate)
     if os.path.exists(output) and not os.path.isfile(output):
-        with _write_errors(output):
+        with _write_errors(repr(output)):
             device = open(output, "wb")  # noqa: SIM115 (the sink closes it)
-        return _pipe_sink(output, device, audio_format, sample_rate, owned=True)
+        return _pipe_sink(repr(output), device, audio_format, sample_rate, owned=True)
     if audio_format.container is Container.ENCODED:
         return EncodedFileSink(output, audio_format, sample_rate)
     return PcmFileSink(output, audio_format, sample_rate)
@@ -145,10 +142,6 @@ class PipeSink(_Sink):
         with _write_errors(self._name):
             self._stream.write(data)
             self._stream.flush()
-
-    def restart(self) -> None:
-        """Begin another utterance: its first samples are preceded by a header of their own."""
-        self._started = False
 
     def close(self) -> None:
         """Close the stream if it is the sink's own."""
@@ -211,7 +204,7 @@ class PcmFileSink(_Sink):
         """Append samples [n]."""
         if not samples.size:
             return
-        with _write_errors(self._path.output):
+        with _write_errors(repr(self._path.output)):
             if self._file is None:
                 self._file = self._path.open()
                 self._file.write(self._header())
@@ -223,7 +216,7 @@ class PcmFileSink(_Sink):
         if self._file is None:
             return
         try:
-            with _write_errors(self._path.output):
+            with _write_errors(repr(self._path.output)):
                 self._finish(self._file)
                 self._path.publish()
         except OutputError:
@@ -253,57 +246,46 @@ class PcmFileSink(_Sink):
         file.close()
 
 
-class _Encoder:
-    """A libsndfile encoder that writes into a binary file object."""
+class _EncodedSink(_Sink):
+    """FLAC, MP3, Ogg Vorbis or Opus: the encoder begins with the first samples."""
 
-    def __init__(self, file: BinaryIO, audio_format: AudioFormat, sample_rate: int):
-        # Loading libsndfile takes time that WAV output need not spend.
-        import soundfile
-
-        self._sound = soundfile.SoundFile(
-            file,
-            "w",
-            samplerate=sample_rate,
-            channels=1,
-            format=audio_format.library_format,
-            subtype=audio_format.library_subtype,
-        )
-
-    def write(self, samples: NDArray[np.floating]) -> None:
-        clean = np.clip(wav.finite(samples), -1.0, 1.0)
-        for start in range(0, clean.size, _ENCODER_BLOCK):
-            self._sound.write(clean[start : start + _ENCODER_BLOCK])
-
-    def close(self) -> None:
-        self._sound.close()
-
-
-class EncodedFileSink(_Sink):
-    """FLAC, MP3, Ogg Vorbis or Opus in a file, through libsndfile."""
-
-    def __init__(self, output: str, audio_format: AudioFormat, sample_rate: int):
-        self._path = _PartFile(output)
+    def __init__(self, name: str, audio_format: AudioFormat, sample_rate: int):
+        self._name = name
         self._format = audio_format
         self._sample_rate = sample_rate
-        self._file: BinaryIO | None = None
-        self._encoder: _Encoder | None = None
+        self._encoder: Encoder | None = None
+
+    @abstractmethod
+    def _begin(self) -> Encoder: ...
 
     def write(self, samples: NDArray[np.floating]) -> None:
         """Append samples [n]."""
         if not samples.size:
             return
-        with _write_errors(self._path.output):
+        with _write_errors(self._name):
             if self._encoder is None:
-                self._file = self._path.open()
-                self._encoder = _Encoder(self._file, self._format, self._sample_rate)
+                self._encoder = self._begin()
             self._encoder.write(samples)
+
+
+class EncodedFileSink(_EncodedSink):
+    """FLAC, MP3, Ogg Vorbis or Opus in a file, through libsndfile."""
+
+    def __init__(self, output: str, audio_format: AudioFormat, sample_rate: int):
+        super().__init__(repr(output), audio_format, sample_rate)
+        self._path = _PartFile(output)
+        self._file: BinaryIO | None = None
+
+    def _begin(self) -> Encoder:
+        self._file = self._path.open()
+        return Encoder(self._file, self._format, self._sample_rate)
 
     def close(self) -> None:
         """Complete the file and put it in place."""
         if self._file is None or self._encoder is None:
             return
         try:
-            with _write_errors(self._path.output):
+            with _write_errors(self._name):
                 self._encoder.close()
                 self._file.close()
                 self._path.publish()
@@ -323,50 +305,48 @@ class EncodedFileSink(_Sink):
         self._path.remove()
 
 
-class EncodedPipeSink(_Sink):
-    """FLAC, MP3, Ogg Vorbis or Opus on a pipe, sent at the end: these containers change until they are complete."""
+class EncodedPipeSink(_EncodedSink):
+    """FLAC, MP3, Ogg Vorbis or Opus on a pipe, sent as the encoder completes its blocks.
+
+    What a container says about its own length and contents can only be corrected where standard output is a file.
+    """
 
     def __init__(
         self, name: str, stream: BinaryIO, audio_format: AudioFormat, sample_rate: int, *, owned: bool = False
     ):
         """`owned` says whether the sink closes the stream."""
-        self._pipe = PipeSink(name, stream, audio_format, sample_rate, owned=owned)
-        self._name = name
+        super().__init__(name, audio_format, sample_rate)
         self._stream = stream
-        self._format = audio_format
-        self._sample_rate = sample_rate
-        self._file: BinaryIO | None = None
-        self._encoder: _Encoder | None = None
+        self._owned = owned
+
+    def _begin(self) -> Encoder:
+        correctable = is_rewritable_file(self._stream)
+        return Encoder(self._stream, self._format, self._sample_rate, correctable=correctable)
 
     def write(self, samples: NDArray[np.floating]) -> None:
-        """Append samples [n]."""
-        if not samples.size:
-            return
-        with _write_errors("temporary file"):
-            if self._encoder is None:
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close and abandon)
-                self._encoder = _Encoder(self._file, self._format, self._sample_rate)
-            self._encoder.write(samples)
+        """Encode samples [n], and send what that completes."""
+        super().write(samples)
+        with _write_errors(self._name):
+            self._stream.flush()
 
     def close(self) -> None:
-        """Complete the encoding and send it."""
-        if self._file is not None and self._encoder is not None:
-            self._encoder.close()
-            with _write_errors(self._name):
-                self._file.seek(0)
-                shutil.copyfileobj(self._file, self._stream)
-                self._stream.flush()
-            self._file.close()
-        self._pipe.close()
+        """Complete the encoding and send the rest."""
+        with _write_errors(self._name):
+            if self._encoder is not None:
+                self._encoder.close()
+            self._stream.flush()
+            if self._owned:
+                self._stream.close()
 
     def abandon(self) -> None:
-        """Send nothing."""
+        """Give what was sent a proper end; it cannot be called back."""
         with suppress(Exception):
             if self._encoder is not None:
                 self._encoder.close()
-            if self._file is not None:
-                self._file.close()
-        self._pipe.abandon()
+                self._stream.flush()
+        if self._owned:
+            with suppress(OSError):
+                self._stream.close()
 
 
 def _pipe_sink(
@@ -396,6 +376,6 @@ def _write_errors(name: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OutputError(f"cannot write {name!r}: {error.strerror or error}") from error
+        raise OutputError(f"cannot write {name}: {error.strerror or error}") from error
     except RuntimeError as error:  # soundfile.LibsndfileError
-        raise OutputError(f"cannot write {name!r}: {error}") from error
+        raise OutputError(f"cannot write {name}: {error}") from error

@@ -92,6 +92,13 @@ class Section:
             raise self._wrong(key, "a list of whole numbers")
         return list(value)
 
+    def numbers(self, key: str) -> list[float]:
+        """Return a list of numbers as floats."""
+        value = self._value(key)
+        if not isinstance(value, list) or not all(type(item) in (int, float) for item in value):
+            raise self._wrong(key, "a list of numbers")
+        return [float(item) for item in value]
+
     def integer_table(self, key: str) -> dict[str, int]:
         """Return an object of whole numbers in file order; a missing one is empty."""
         if key not in self:

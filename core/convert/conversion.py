@@ -36,9 +36,12 @@ def plan_folder(folder: Path) -> ModelPlan:
 def output_variant(plan: ModelPlan, outtype: str) -> Variant:
     """Return the variant that an output type means for a model.
 
-    "auto" is the type in which the checkpoint stores most of its values, so a bfloat16 checkpoint stays
-    bfloat16; anything but f32, f16 and bf16 counts as f32. UsageError for unknown output types.
+    A plan that is `float32` stays so with all of `OUTPUT_TYPES`; only a quantised variant is another. "auto"
+    is the type in which the checkpoint stores most of its values, so a bfloat16 checkpoint stays bfloat16;
+    anything but f32, f16 and bf16 counts as f32. UsageError for unknown output types.
     """
+    if plan.float32 and outtype in OUTPUT_TYPES:
+        return variant("F32")
     if outtype != "auto":
         return variant(outtype)
     counts: Counter[str] = Counter()

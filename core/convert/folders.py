@@ -7,25 +7,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ModelFileError, UsageError
-from . import qwen_codec, qwen_talker
+from . import omnivoice_base, omnivoice_codec, qwen_codec, qwen_talker
 from .config_reader import read_json
 from .plan import ModelPlan
-
-NESTED_CODEC = "speech_tokenizer"
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of checkpoint: the `model_type` its config.json states, and the planner of its GGUF file."""
+    """A kind of checkpoint: the `model_type` its config.json states, and the planner of its GGUF file.
+
+    `nested_codec` is the subfolder that holds the codec of a model that brings one.
+    """
 
     label: str
     model_type: str
     plan: Callable[[Path], ModelPlan]
+    nested_codec: str | None = None
 
 
 FAMILIES: tuple[Family, ...] = (
-    Family("Qwen3-TTS talker", qwen_talker.MODEL_TYPE, qwen_talker.plan_talker),
+    Family("Qwen3-TTS talker", qwen_talker.MODEL_TYPE, qwen_talker.plan_talker, qwen_talker.NESTED_CODEC),
     Family("Qwen3-TTS codec", qwen_codec.MODEL_TYPE, qwen_codec.plan_codec),
+    Family("OmniVoice", omnivoice_base.MODEL_TYPE, omnivoice_base.plan_base, omnivoice_base.NESTED_CODEC),
+    Family("OmniVoice codec", omnivoice_codec.MODEL_TYPE, omnivoice_codec.plan_codec),
 )
 
 
@@ -55,8 +59,8 @@ class Discovery:
 def discover(parent: Path) -> Discovery:
     """Classify the subfolders of a folder of checkpoints, in alphabetical order.
 
-    A talker's `speech_tokenizer` counts too when no codec stands on its own. Raises ModelFileError when
-    `parent` is no folder.
+    The codec inside a model's folder counts too when none of its kind stands on its own. Raises ModelFileError
+    when `parent` is no folder.
     """
     if not parent.is_dir():
         raise ModelFileError(f"{parent}: is not a folder (checkpoints go there, one folder each)")
@@ -91,13 +95,16 @@ def resolve(folders: Iterable[Path]) -> Discovery:
 
 
 def _with_nested_codec(models: list[tuple[Path, Family]]) -> list[tuple[Path, Family]]:
-    if any(family.model_type == qwen_codec.MODEL_TYPE for _, family in models):
-        return models
+    complete, present = list(models), {family.model_type for _, family in models}
     for folder, family in models:
-        nested = folder / NESTED_CODEC
-        if family.model_type == qwen_talker.MODEL_TYPE and (nested / "config.json").is_file():
-            return [*models, (nested, classify(nested))]
-    return models
+        nested = folder / family.nested_codec if family.nested_codec else None
+        if nested is None or not (nested / "config.json").is_file():
+            continue
+        codec = classify(nested)
+        if codec.model_type not in present:
+            present.add(codec.model_type)
+            complete.append((nested, codec))
+    return complete
 
 
 def require_distinct(outputs: Iterable[tuple[Path, Path]]) -> None:

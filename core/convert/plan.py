@@ -103,7 +103,7 @@ class Metadata:
 @dataclass(frozen=True)
 class ModelPlan:
     """Everything about one GGUF file but its values. `stem` is its usual file name without type and
-    extension."""
+    extension; a plan that is `float32` stays so whatever type a conversion is asked for."""
 
     architecture: str
     name: str
@@ -111,6 +111,7 @@ class ModelPlan:
     metadata: Sequence[MetadataEntry]
     tensors: Sequence[PlannedTensor]
     warnings: Sequence[str] = ()
+    float32: bool = False
 
 
 def require_tensors(where: object, tensors: Iterable[PlannedTensor], required: Iterable[str]) -> None:

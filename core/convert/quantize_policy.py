@@ -1,9 +1,9 @@
 """Which type each tensor of a GGUF file gets, by its name and shape alone.
 
-The rules are those of qwentts.cpp's `quantize`, so that files of both programs hold the same types:
-one-dimensional tensors, snake parameters, vector-quantiser tensors and the speaker encoder's last layer stay
-as they are, embedding tables get the variant's embedding type, everything else its base type, and a tensor
-whose rows do not divide into the type's blocks becomes F16 instead.
+The rules are those of the `quantize` of qwentts.cpp and omnivoice.cpp, so that files of both programs hold
+the same types: one-dimensional tensors, snake parameters, vector-quantiser tensors and a few last layers
+stay as they are, embedding tables get the variant's embedding type, everything else its base type, and a
+tensor whose rows do not divide into the type's blocks becomes F16 instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ KEPT_NAMES = (
     "tok_enc.vq_",
     "tok_dec.vq_",
     "spk_enc.fc.weight",
+    ".snake1.alpha",
+    ".snake2.alpha",
+    "quantizer.quantizers",
 )
+KEPT_EXACTLY = frozenset({"fc.weight", "fc2.weight"})
 EMBEDDING_NAMES = (
     ".codec_embd",
     ".text_embd",
@@ -77,7 +81,7 @@ def tensor_type(
     `shape` is in NumPy order (rows are the last axis); `stored` is the type it has now, which kept tensors
     keep.
     """
-    if _is_vector(shape) or any(part in name for part in KEPT_NAMES):
+    if _is_vector(shape) or name in KEPT_EXACTLY or any(part in name for part in KEPT_NAMES):
         return stored
     wanted = target.embedding if any(part in name for part in EMBEDDING_NAMES) else target.base
     block = GGML_QUANT_SIZES[wanted][0]

@@ -18,6 +18,7 @@ from .plan import Metadata, ModelPlan, PlannedTensor, require_tensors
 from .safetensors_reader import Checkpoint
 
 MODEL_TYPE = "qwen3_tts"
+NESTED_CODEC = "speech_tokenizer"
 END_OF_TEXT = "<|endoftext|>"
 
 TOKEN_NORMAL, TOKEN_ADDED, TOKEN_UNUSED = 1, 4, 5

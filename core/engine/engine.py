@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from types import TracebackType
@@ -16,6 +18,21 @@ from .weights import Weights
 MAX_OPERATIONS = 4096
 
 StateLayout = Mapping[str, tuple[Sequence[int], str]]
+
+
+_logger = logging.getLogger("ggtts.engine")
+
+
+def _usable_threads(wanted: int | None) -> int:
+    """More threads than cores would only wait for each other."""
+    if wanted is None:
+        return default_threads()
+    cores = os.cpu_count() or wanted
+    if wanted > cores:
+        _logger.warning(
+            "%d threads were asked for, this machine has %d cores: using %d", wanted, cores, cores
+        )
+    return min(wanted, cores)
 
 
 class Engine:
@@ -33,7 +50,7 @@ class Engine:
             raise UsageError(f"threads must be at least 1, not {threads}")
         chosen = choose_device(device)
         try:
-            self.backend = _native.Backend(chosen.name, threads or default_threads())
+            self.backend = _native.Backend(chosen.name, _usable_threads(threads))
         except _native.DeviceError as error:
             raise EngineError(str(error)) from error
         self.device: Device = chosen

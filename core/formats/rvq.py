@@ -7,12 +7,16 @@ come first, then all of codebook 1, and so on. 16 codes of 11 bits are 22 bytes 
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import AudioFileError, OutputError
+from ..errors import AudioFileError
+from ..output_files import write_file
+
+_LOGGER = logging.getLogger(__name__)
 
 BITS = 11
 CODEBOOKS = 16
@@ -38,20 +42,23 @@ def pack(codes: NDArray[np.integer]) -> bytes:
 def unpack(data: bytes, codebooks: int = CODEBOOKS, *, source: str = "RVQ data") -> NDArray[np.int32]:
     """Unpack the bytes of a .rvq file into codes [frames, codebooks]; `source` names them in errors.
 
+    One byte too many holds no code. qwentts.cpp reads over it, and so does this, with a warning in the log.
+
     Raises:
         AudioFileError: there are no codes, or the bytes are not those of a whole number of frames.
     """
-    frames = 8 * len(data) // (BITS * codebooks)
-    count = frames * codebooks
-    if frames == 0 or len(data) != -(-count * BITS // 8):
+    count = 8 * len(data) // BITS
+    if count == 0 or count % codebooks:
         raise AudioFileError(
             f"{source} is not a whole number of frames: {len(data)} bytes,"
-            f" expected a positive multiple of {codebooks * BITS / 8:g}"
+            f" a .rvq file has a positive multiple of {codebooks * BITS / 8:g}"
         )
+    if len(data) > -(-count * BITS // 8):
+        _LOGGER.warning("%s ends with a byte that belongs to no code: it is ignored", source)
     bits = np.unpackbits(np.frombuffer(data, np.uint8), count=count * BITS, bitorder="little")
     weights = (1 << np.arange(BITS)).astype(np.int32)
     codes = bits.reshape(count, BITS).astype(np.int32) @ weights
-    return np.ascontiguousarray(codes.reshape(codebooks, frames).T)
+    return np.ascontiguousarray(codes.reshape(codebooks, -1).T)
 
 
 def read(path: Path, codebooks: int = CODEBOOKS, codebook_size: int | None = None) -> NDArray[np.int32]:
@@ -66,10 +73,21 @@ def read(path: Path, codebooks: int = CODEBOOKS, codebook_size: int | None = Non
         data = path.read_bytes()
     except OSError as error:
         raise AudioFileError(f"cannot read {path}: {error.strerror or error}") from error
-    codes = unpack(data, codebooks, source=str(path))
+    return parse(data, codebooks, codebook_size, source=str(path))
+
+
+def parse(
+    data: bytes,
+    codebooks: int = CODEBOOKS,
+    codebook_size: int | None = None,
+    *,
+    source: str = "RVQ data",
+) -> NDArray[np.int32]:
+    """Unpack the bytes of a .rvq file as `read` does."""
+    codes = unpack(data, codebooks, source=source)
     if codebook_size is not None and codes.max() >= codebook_size:
         raise AudioFileError(
-            f"{path} holds code {codes.max()}, the codebooks of this model have {codebook_size} entries"
+            f"{source} holds code {codes.max()}, the codebooks of this model have {codebook_size} entries"
         )
     return codes
 
@@ -80,8 +98,4 @@ def write(path: Path, codes: NDArray[np.integer]) -> None:
     Raises:
         OutputError: the file cannot be written.
     """
-    data = pack(codes)
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+    write_file(path, pack(codes))

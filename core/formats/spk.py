@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import AudioFileError, OutputError
+from ..errors import AudioFileError
+from ..output_files import write_file
 
 _VALUE = np.dtype("<f4")
 
@@ -45,7 +46,4 @@ def write(path: Path, embedding: NDArray[np.floating]) -> None:
     """
     if embedding.ndim != 1 or not len(embedding):
         raise ValueError(f"a speaker embedding is one vector, not an array of shape {embedding.shape}")
-    try:
-        path.write_bytes(embedding.astype(_VALUE).tobytes())
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+    write_file(path, embedding.astype(_VALUE).tobytes())

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..engine import Tensor, WeightScope
+from ..engine import Engine, Graph, Tensor, WeightScope
 from .config import FLOAT16_MAX, TransformerConfig
 from .linear import Linear
 from .norms import load_norm
@@ -37,16 +37,34 @@ class Sight:
     places: Tensor
     mask: Tensor | None
 
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, config: TransformerConfig) -> Tensor:
+        """Attention of these queries; see `attend`."""
+        return attend(query, keys, values, self, config)
+
+
+class AnySight(Protocol):
+    """Which keys each query sees."""
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, config: TransformerConfig) -> Tensor:
+        """query [head_dim, heads, tokens], keys and values [head_dim, keys, kv_heads] -> [head_dim * heads, tokens]."""
+
 
 class LayerMemory(Protocol):
     """The keys and values that one layer attends to."""
 
     @property
-    def sight(self) -> Sight:
+    def sight(self) -> AnySight:
         """What the new positions see of them."""
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """keys, values [head_dim, tokens, kv_heads] of the new positions -> those of all positions."""
+
+
+class Memory(Protocol):
+    """The keys and values that a stack of layers attends to."""
+
+    def layer(self, index: int) -> LayerMemory:
+        """Return the memory of one layer."""
 
 
 def needs_mask(config: TransformerConfig, on_cpu: bool) -> bool:
@@ -81,14 +99,46 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, sight: Sight, config: Tr
         return query.attention(keys, values, sight.places, scale, window=config.window)
     if not config.arithmetic.plain_attention and _flash_fits(keys):
         return query.flash_attention(keys, values, sight.mask, scale)
-    return _plain_attention(query, keys, values, sight.mask, scale)
+    return plain_attention(query, keys, values, sight.mask, scale)
+
+
+def key_count_input(graph: Graph, name: str) -> Tensor | None:
+    """Return the input, int32 [1], that tells `attend_to_all` how many keys there are; None where nothing reads it."""
+    return graph.input(name, (1,), "i32") if graph.engine.is_cpu else None
+
+
+def key_count_arrays(engine: Engine, name: str, count: int) -> dict[str, np.ndarray]:
+    """Return what a run of a program feeds to its `key_count_input`."""
+    return {name: np.array([count], np.int32)} if engine.is_cpu else {}
+
+
+def attend_to_all(query: Tensor, keys: Tensor, values: Tensor, count: Tensor | None, scale: float) -> Tensor:
+    """Scaled dot-product attention in which every query sees every key, in float32.
+
+    Args:
+        query: [head_dim, heads, tokens].
+        keys: [head_dim, keys, kv_heads]; query head h reads h // (heads / kv_heads).
+        values: like keys.
+        count: int32 [1], how many keys there are, of `key_count_input`.
+        scale: factor of the products.
+
+    Returns:
+        [head_dim * heads, tokens].
+    """
+    if query.on_cpu and count is not None:
+        return query.attention(keys, values, count, scale, causal=False)
+    return plain_attention(query, keys, values, None, scale)
 
 
 def _flash_fits(keys: Tensor) -> bool:
     return keys.shape[0] in FLASH_HEAD_SIZES and keys.shape[1] % KEYS_STRIDE == 0
 
 
-def _plain_attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float) -> Tensor:
+def plain_attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """Attention by matrix products and a softmax; shapes as in `attend`.
+
+    `mask` [keys, tokens], float16 or float32, is added to the scaled products.
+    """
     head_dim, heads, tokens, _ = query.shape
     weights = (keys @ query.permute(0, 2, 1, 3)).softmax(scale, mask)
     mixed = values.transpose().contiguous() @ weights
@@ -156,4 +206,4 @@ class Attention:
         if config.arithmetic.clamp_float16:
             value = value.clamp(-FLOAT16_MAX, FLOAT16_MAX)
         keys, values = memory.append(key.permute(0, 2, 1, 3), value.permute(0, 2, 1, 3))
-        return self._output(attend(query, keys, values, memory.sight, config))
+        return self._output(memory.sight.attend(query, keys, values, config))

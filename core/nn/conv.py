@@ -70,10 +70,91 @@ class ShiftedTaps:
         return y if self._bias is None else y + self._bias
 
 
-def _taps(scope: WeightScope, matrices: np.ndarray, bias: np.ndarray | None, dilation: int = 1) -> Taps:
+class FusedGroupedTaps:
+    """`Taps` over groups of channels, each with matrices of its own: one operation per group."""
+
+    def __init__(self, matrices: np.ndarray, bias: np.ndarray | None, dilation: int) -> None:
+        """From matrices [groups, taps, outputs of a group, inputs of a group]."""
+        biases = [None] * len(matrices) if bias is None else bias.reshape(len(matrices), -1)
+        self._groups = [
+            FusedTaps(group, part, dilation) for group, part in zip(matrices, biases, strict=True)
+        ]
+        self.past = self._groups[0].past
+
+    def __call__(self, x: Tensor) -> Tensor:
+        channels, time = x.shape[:2]
+        count = len(self._groups)
+        by_group = x.reshape(channels // count, count, time).permute(0, 2, 1).contiguous()
+        parts = [
+            taps(by_group.slice(2, index, 1).reshape(channels // count, time))
+            for index, taps in enumerate(self._groups)
+        ]
+        while len(parts) > 1:  # pairwise, so that nothing is copied more often than log2(groups) times
+            joined = [first.concat(second, 0) for first, second in zip(parts[::2], parts[1::2], strict=False)]
+            parts = joined + parts[2 * len(joined) :]
+        return parts[0]
+
+
+class ShiftedGroupedTaps:
+    """The same as matrix products that take all groups at once, one per tap."""
+
+    def __init__(
+        self, scope: WeightScope, matrices: np.ndarray, bias: np.ndarray | None, dilation: int
+    ) -> None:
+        """From matrices [groups, taps, outputs of a group, inputs of a group]."""
+        self._groups, taps = matrices.shape[:2]
+        self.past = (taps - 1) * dilation
+        self._dilation = dilation
+        self._matrices = [
+            scope.constant(f"tap{index}", np.ascontiguousarray(matrices[:, index]), matrix=True)
+            for index in range(taps)
+        ]
+        self._bias = None if bias is None else scope.constant("tap_bias", bias)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        channels, time = x.shape[0], x.shape[1] - self.past
+        by_group = x.reshape(channels // self._groups, self._groups, x.shape[1]).permute(0, 2, 1).contiguous()
+        y = self._matrices[0] @ by_group.slice(1, 0, time)
+        for index in range(1, len(self._matrices)):
+            y = y + self._matrices[index] @ by_group.slice(1, index * self._dilation, time)
+        y = y.permute(0, 2, 1).contiguous().reshape(y.shape[0] * self._groups, time)
+        return y if self._bias is None else y + self._bias
+
+
+def make_taps(scope: WeightScope, matrices: np.ndarray, bias: np.ndarray | None, dilation: int = 1) -> Taps:
+    """Return `Taps` of matrices [taps, outputs, inputs] as the device of the weights computes them best."""
     if scope.weights.on_cpu:
         return FusedTaps(matrices, bias, dilation)
     return ShiftedTaps(scope, matrices, bias, dilation)
+
+
+def make_grouped_taps(
+    scope: WeightScope, weight: np.ndarray, bias: np.ndarray | None, dilation: int, groups: int
+) -> Taps:
+    """Return `Taps` of a weight (outputs, inputs / groups, kernel) whose groups of channels do not see each other."""
+    outputs, inputs, kernel = weight.shape
+    if outputs % groups:
+        raise ValueError(f"{outputs} outputs do not make {groups} equal groups")
+    matrices = weight.reshape(groups, outputs // groups, inputs, kernel).transpose(0, 3, 1, 2)
+    if scope.weights.on_cpu:
+        return FusedGroupedTaps(matrices, bias, dilation)
+    return ShiftedGroupedTaps(scope, matrices, bias, dilation)
+
+
+class PointwiseConv1d:
+    """A linear map of every position; weights `weight` (outputs, inputs), `bias`.
+
+    What `Linear` computes, in float32 whatever the file holds: the choice where there are many positions at once.
+    """
+
+    def __init__(self, scope: WeightScope, *, activation: Activation | None = None) -> None:
+        weight = scope.array("weight")
+        self._taps = make_taps(scope, weight.reshape(1, *weight.shape[:2]), bias_of(scope))
+        self._activation = activation
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x [inputs, time] -> [outputs, time]."""
+        return self._taps(x if self._activation is None else self._activation(x))
 
 
 class CausalConv1d:
@@ -93,13 +174,14 @@ class CausalConv1d:
         padding: Padding = "zeros",
         activation: Activation | None = None,
     ) -> None:
-        weight = _kernel(scope)
+        weight = kernel_of(scope)
         outputs, inputs, kernel = weight.shape
         _require_multiple(kernel, stride)
         if stride > 1 and dilation > 1:
             raise ValueError("a convolution cannot have both a stride and a dilation here")
         matrices = weight.reshape(outputs, inputs, kernel // stride, stride).transpose(2, 0, 3, 1)
-        self._taps = _taps(scope, matrices.reshape(kernel // stride, outputs, -1), _bias(scope), dilation)
+        matrices = matrices.reshape(kernel // stride, outputs, -1)
+        self._taps = make_taps(scope, matrices, bias_of(scope), dilation)
         self._inputs, self._stride, self._padding, self._activation = inputs, stride, padding, activation
         self._past = self._taps.past * stride
 
@@ -135,13 +217,13 @@ class CausalConvTranspose1d:
     """
 
     def __init__(self, scope: WeightScope, *, stride: int, activation: Activation | None = None) -> None:
-        weight = _kernel(scope)
+        weight = kernel_of(scope)
         inputs, outputs, kernel = weight.shape
         _require_multiple(kernel, stride)
         by_delay = weight.reshape(inputs, outputs, kernel // stride, stride).transpose(2, 3, 1, 0)
         matrices = by_delay[::-1].reshape(kernel // stride, stride * outputs, inputs)
-        bias = _bias(scope)
-        self._taps = _taps(scope, matrices, None if bias is None else np.tile(bias, stride))
+        bias = bias_of(scope)
+        self._taps = make_taps(scope, matrices, None if bias is None else np.tile(bias, stride))
         self._inputs, self._outputs, self._stride, self._activation = inputs, outputs, stride, activation
 
     def memory(self, allocate: Allocate) -> Memory | None:
@@ -161,13 +243,13 @@ class CausalDepthwiseConv1d:
     """Causal convolution of every channel with its own kernel; weights `weight` (channels, 1, kernel), `bias`."""
 
     def __init__(self, scope: WeightScope) -> None:
-        weight = _kernel(scope)
+        weight = kernel_of(scope)
         self._channels, _, self._kernel = weight.shape
         self._columns = [
             scope.constant(f"tap{index}", np.ascontiguousarray(weight[:, 0, index]))
             for index in range(self._kernel)
         ]
-        bias = _bias(scope)
+        bias = bias_of(scope)
         self._bias = None if bias is None else scope.constant("tap_bias", bias)
 
     def memory(self, allocate: Allocate) -> Memory | None:
@@ -191,23 +273,24 @@ class SameConv1d:
     """
 
     def __init__(self, scope: WeightScope, *, dilation: int = 1) -> None:
-        weight = _kernel(scope)
+        weight = kernel_of(scope)
         if weight.shape[2] % 2 == 0:
             raise ValueError(f"a kernel of even length {weight.shape[2]} has no centre")
-        self._taps = _taps(scope, weight.transpose(2, 0, 1), _bias(scope), dilation)
+        self._taps = make_taps(scope, weight.transpose(2, 0, 1), bias_of(scope), dilation)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [inputs, time] -> [outputs, time]."""
         return self._taps(_reflect_edges(x, self._taps.past // 2))
 
 
-def _kernel(scope: WeightScope) -> np.ndarray:
-    """Weight with its three axes; a file may have dropped a leading axis of length one."""
+def kernel_of(scope: WeightScope) -> np.ndarray:
+    """Return `weight` with its three axes; a file may have dropped a leading axis of length one."""
     weight = scope.array("weight")
     return weight.reshape((1,) * (3 - weight.ndim) + weight.shape)
 
 
-def _bias(scope: WeightScope) -> np.ndarray | None:
+def bias_of(scope: WeightScope) -> np.ndarray | None:
+    """Return `bias` as [outputs], None where the file has none."""
     return scope.array("bias").reshape(-1) if "bias" in scope else None
 
 

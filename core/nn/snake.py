@@ -1,7 +1,7 @@
 """Snake activation: x + sin^2(a x) / a (Ziyin et al., "Neural networks fail to learn periodic functions", 2020).
 
-The Qwen3-TTS decoder uses the SnakeBeta form of BigVGAN (Lee et al., ICLR 2023): its own magnitude next to the
-frequency, both stored as logarithms.
+DAC has one frequency per channel; the Qwen3-TTS decoder uses the SnakeBeta form of BigVGAN (Lee et al., ICLR 2023): its
+own magnitude next to the frequency, both stored as logarithms.
 """
 
 from __future__ import annotations
@@ -13,15 +13,10 @@ from ..engine import Tensor, WeightScope
 _MAGNITUDE_FLOOR = 1e-9
 
 
-class SnakeBeta:
-    """x + sin^2(x e^alpha) / (e^beta + 1e-9), one alpha and beta per channel.
+class _Snake:
+    """x + sin^2(x frequency) magnitude, per channel. Maps zero to zero, so padding may come before or after it."""
 
-    Weights `alpha` and `beta` [channels]. Maps zero to zero, so padding may come before or after it.
-    """
-
-    def __init__(self, scope: WeightScope) -> None:
-        frequency = np.exp(scope.array("alpha").reshape(-1))
-        magnitude = 1.0 / (np.exp(scope.array("beta").reshape(-1)) + _MAGNITUDE_FLOOR)
+    def __init__(self, scope: WeightScope, frequency: np.ndarray, magnitude: np.ndarray) -> None:
         self.frequency = scope.constant("frequency", frequency.astype(np.float32))
         self.magnitude = scope.constant("magnitude", magnitude.astype(np.float32))
 
@@ -32,3 +27,19 @@ class SnakeBeta:
     def by_steps(self, x: Tensor) -> Tensor:
         """The same as five operations that every device has; GPU backends fuse them."""
         return x + (x * self.frequency).sin().sqr() * self.magnitude
+
+
+class Snake(_Snake):
+    """x + sin^2(x alpha) / (alpha + 1e-9), one alpha per channel (Snake1d of DAC); weight `alpha` [channels]."""
+
+    def __init__(self, scope: WeightScope) -> None:
+        alpha = scope.array("alpha").reshape(-1)
+        super().__init__(scope, alpha, 1.0 / (alpha + _MAGNITUDE_FLOOR))
+
+
+class SnakeBeta(_Snake):
+    """x + sin^2(x e^alpha) / (e^beta + 1e-9), one alpha and beta per channel; weights `alpha` and `beta` [channels]."""
+
+    def __init__(self, scope: WeightScope) -> None:
+        alpha, beta = scope.array("alpha").reshape(-1), scope.array("beta").reshape(-1)
+        super().__init__(scope, np.exp(alpha), 1.0 / (np.exp(beta) + _MAGNITUDE_FLOOR))

@@ -7,39 +7,42 @@ definition of a network, and nothing hooks into it.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..engine import Graph, Tensor
 
-Stages = Generator[tuple[str, Tensor], None, Tensor]
+Value = TypeVar("Value")
+StagesOf = Generator[tuple[str, Value], None, Value]
+Stages = StagesOf[Tensor]
 
 
-def result(stages: Stages) -> Tensor:
+def result(stages: StagesOf[Value]) -> Value:
     """Return what the network computes."""
     while True:
         try:
             next(stages)
         except StopIteration as end:
-            tensor: Tensor = end.value
-            return tensor
+            value: Value = end.value
+            return value
 
 
-def named(stages: Stages) -> dict[str, Tensor]:
+def named(stages: StagesOf[Value]) -> dict[str, Value]:
     """Return every stage by its name."""
     return dict(stages)
 
 
-def prefixed(prefix: str, stages: Stages) -> Stages:
+def prefixed(prefix: str, stages: StagesOf[Value]) -> StagesOf[Value]:
     """Put a prefix before the name of every stage."""
     while True:
         try:
-            name, tensor = next(stages)
+            name, value = next(stages)
         except StopIteration as end:
-            last: Tensor = end.value
+            last: Value = end.value
             return last
-        yield prefix + name, tensor
+        yield prefix + name, value
 
 
 def compute(

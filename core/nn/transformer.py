@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ..engine import Tensor, WeightScope
-from .attention import Attention, LayerMemory, WholeSequence
+from .attention import Attention, LayerMemory, Memory, WholeSequence
 from .config import FLOAT16_MAX, TransformerConfig
 from .feed_forward import FeedForward, SwiGLU
-from .kv_cache import CacheView
 from .norms import load_norm
 
 __all__ = ["Transformer", "TransformerBlock", "TransformerConfig"]
@@ -61,18 +60,18 @@ class Transformer:
             for index in range(config.layers)
         ]
 
-    def __call__(self, x: Tensor, positions: Tensor, cache: CacheView | None = None) -> Tensor:
+    def __call__(self, x: Tensor, positions: Tensor, memory: Memory | None = None) -> Tensor:
         """x [width, tokens] at positions i32 [tokens] -> residual stream [width, tokens] after the last block.
 
-        Without a cache the positions have to be 0, 1, 2, ...: attention is causal over x itself. With one, x
-        follows what the cache holds, and is added to it.
+        Without a memory the positions have to be 0, 1, 2, ...: attention is causal over x itself. With a view of a
+        cache, x follows what the cache holds, and is added to it; other kinds of memory say for themselves what x sees.
         """
-        *_, result = self.residuals(x, positions, cache)
+        *_, result = self.residuals(x, positions, memory)
         return result
 
-    def residuals(self, x: Tensor, positions: Tensor, cache: CacheView | None = None) -> Iterator[Tensor]:
+    def residuals(self, x: Tensor, positions: Tensor, memory: Memory | None = None) -> Iterator[Tensor]:
         """Yield the residual stream [width, tokens] after each block; arguments as in a call."""
-        memory = cache or WholeSequence(positions, self.config)
+        memory = memory or WholeSequence(positions, self.config)
         for index, block in enumerate(self._blocks):
             x = block(x, positions, memory.layer(index))
             yield x

@@ -6,8 +6,15 @@ from importlib.resources import files
 from pathlib import Path
 
 from ..errors import ModelFileError
+from ..formats.qwen import TalkerFile
+from .requests import Habits
 
 _PACKAGE = "ggtts.demo"
+_NAME = "ggtts demo voice"
+"""`general.name` of its talker file."""
+
+DEMO_HABITS = Habits(first_speaker=True, words_per_piece=20)
+"""It was trained on single sentences of up to 25 words."""
 
 
 def demo_paths() -> tuple[Path, Path]:
@@ -17,6 +24,11 @@ def demo_paths() -> tuple[Path, Path]:
         ModelFileError: this installation lacks them.
     """
     return _packaged("talker"), _packaged("codec")
+
+
+def is_demo(file: TalkerFile) -> bool:
+    """Tell whether a talker is the demo voice."""
+    return file.name == _NAME
 
 
 def _packaged(part: str) -> Path:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,17 @@ from ..errors import EngineError, UsageError
 from ..formats.qwen import TalkerFile
 from ..sampling import Draws, SamplingOptions, TokenRules, TokenSampler
 from .code_predictor import CodePredictorSession
+from .guard import Guard
 from .prompt import Prompt
 from .talker import TalkerSession, TalkerStep
 from .timings import Stopwatch
 
 FloatArray = NDArray[np.float32]
 
-StopReason = Literal["end_of_speech", "max_frames", "context"]
+StopReason = Literal["end_of_speech", "max_frames", "context", "runaway"]
+
+NoteStage = Callable[[str, NDArray[Any]], None]
+"""Is given a stage of the model by its name in `core.qwen.dump`."""
 
 RESERVED_IDS = 1024
 """The last ids of the talker's vocabulary name languages, voices and control codes, and are no sound."""
@@ -85,17 +89,30 @@ class Utterance:
 
     Attributes:
         stop: why it ended; None as long as it goes on.
+        runaway: what the guard noticed, where it ended the utterance.
     """
 
     def __init__(
-        self, session: Session, prompt: Prompt, sampler: FrameSampler, max_frames: int, stopwatch: Stopwatch
+        self,
+        session: Session,
+        prompt: Prompt,
+        sampler: FrameSampler,
+        max_frames: int,
+        stopwatch: Stopwatch,
+        *,
+        guard: Guard | None = None,
+        note: NoteStage | None = None,
     ) -> None:
+        """`guard` ends what never ends by itself; `note` is given the stages of the model."""
         self.stop: StopReason | None = None
+        self.runaway: str | None = None
         self._session = session
         self._prompt = prompt
         self._sampler = sampler
+        self._guard = guard
         self._max_frames = max_frames
         self._stopwatch = stopwatch
+        self._note = note
 
     def __iter__(self) -> Iterator[NDArray[np.int32]]:
         """Yield the codes of one frame after the other, int32 [codebooks].
@@ -115,14 +132,25 @@ class Utterance:
                 expanded = predictor.expand(step.hidden, first, partial(self._sampler.other, frame))
             self._stopwatch.mark("first_frame")
             yield expanded.codes
-            if frame + 1 == self._max_frames:
-                self.stop = "max_frames"
+            self.stop = self._reason_to_stop(frame, expanded.codes)
+            if self.stop:
                 return
-            if talker.full:
-                self.stop = "context"
-                return
+            row = expanded.embedding + prompt.text_row(frame)
             with self._stopwatch.measure("talker"):
-                step = talker.decode(expanded.embedding + prompt.text_row(frame))
+                step = talker.decode(row)
+            if frame == 0 and self._note:
+                self._note("codes-step0", expanded.codes)
+                self._note("next-emb-step0", row)
+                self._note("talker-hidden-step1", step.hidden)
+
+    def _reason_to_stop(self, frame: int, codes: NDArray[np.int32]) -> StopReason | None:
+        """Return why there will be no frame after this one, None if there may be."""
+        if frame + 1 == self._max_frames:
+            return "max_frames"
+        self.runaway = self._guard.notice(codes) if self._guard else None
+        if self.runaway:
+            return "runaway"
+        return "context" if self._session.talker.full else None
 
     def _begin(self) -> TalkerStep:
         talker, prompt = self._session.talker, self._prompt
@@ -130,5 +158,17 @@ class Utterance:
             raise UsageError(
                 f"the text is too long: it needs {len(prompt.rows)} positions, and the model has {talker.limit}"
             )
+        frames = self._max_frames if self._guard is None else min(self._max_frames, self._guard.most_frames)
+        taps = _tapped_layers(talker.layers) if self._note else ()
         with self._stopwatch.measure("prefill"):
-            return talker.prefill(prompt.rows, frames=self._max_frames)
+            step = talker.prefill(prompt.rows, frames=frames, taps=taps)
+        if self._note:
+            for tap, values in step.taps.items():
+                self._note(f"talker-hidden-prefill-{tap if tap == 'final' else f'l{tap}'}", values)
+            self._note("talker-logits-prefill", step.logits)
+        return step
+
+
+def _tapped_layers(layers: int) -> list[int | str]:
+    """Return the layers whose output is noted: every seventh and the last, of 28 those that qwentts.cpp dumps."""
+    return [*sorted({*range(0, layers, 7), layers - 1}), "final"]

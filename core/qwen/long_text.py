@@ -1,89 +1,118 @@
-"""Speaking a text in pieces, for voices that lose their way in a long one."""
+"""Long texts: which pieces they are spoken in, and what keeps the voice the same in all of them.
+
+A built-in speaker or a cloned voice is the same in every piece by itself. A voice that the model makes up, or designs
+from a description, would be another one each time, so the first piece that comes to its end becomes the reference of
+all that follow: its text and codes are put before theirs, as in-context cloning does. That works for models of every
+kind, as to the talker it is one utterance whose first part has been spoken already: the rows of both layouts are the
+same. Base models are given the speaker embedding of the first piece besides.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass
+from itertools import pairwise
 
-from ..formats.dump import write_dump
-from ..text.sentences import split_text
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from .model import QwenTTS, Speech
-    from .requests import SpeechRequest
+from ..audio.joins import Gap
+from ..sampling.philox import words as random_words
+from ..text.sentences import split_text, spoken_words
+from .codec import DecoderSnapshot
+from .prompt import Reference
 
-logger = logging.getLogger(__name__)
+ANCHOR_WORDS = 40
+"""Greatest length of a first piece that the voice of the others is taken from: about 15 seconds, as references are."""
 
-DEMO_VOICE_WORDS = 20
-"""Greatest length of a piece for the packaged demo voice, which was trained on single sentences of up to 25 words."""
+PARAGRAPH_GAP = Gap(0.4, 0.9)
+SENTENCE_GAP = Gap(0.25, 0.5)
+CLAUSE_GAP = Gap(0.05, 0.25)
+WORD_GAP = Gap(0.0, 0.1)
 
-_CUT_OFF = {
-    "max_frames": "speech was cut off at the frame limit",
-    "context": "speech was cut off where the context of the model ends",
-}
+_PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
+_SENTENCE_END = re.compile(r"[.!?…。！？｡．؟۔।॥։።፧][\"'”’»›)\]}）］｝」』】〉》〕]*$")
+_CLAUSE_END = re.compile(r"[,;:—–，、；：،､)\]）」』][\"'”’»›]*$")
+
+_FIRST_PIECE_SEED = 1 << 63
+"""Subsequence of the random numbers that seeds come from: far from those that the codes of an utterance use."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece of a text, and where it stands."""
+    """One piece of a text, and where it stands.
+
+    Attributes:
+        number: counted from 1.
+        count: how many pieces there are.
+        text: what to say.
+        gap: the silence behind it, None behind the last piece.
+    """
 
     number: int
-    """Counted from 1."""
     count: int
     text: str
+    gap: Gap | None = None
 
 
-def pieces_of(text: str, words: int | None) -> list[Piece]:
-    """Return `text` in pieces of at most that many words, cut at sentence ends where possible; None cuts nothing."""
-    texts = [text] if words is None else split_text(text, words)
-    return [Piece(number, len(texts), piece) for number, piece in enumerate(texts, start=1)]
+@dataclass(frozen=True)
+class Anchor:
+    """What the first piece leaves to the others so that they sound alike: itself, as a recording to go on from.
+
+    Attributes:
+        reference: its codes and text.
+        embedding: its speaker embedding [width], where the model has a speaker encoder.
+        decoder: the codec's memory behind it.
+    """
+
+    reference: Reference
+    embedding: NDArray[np.float32] | None
+    decoder: DecoderSnapshot
 
 
-def speak_in_pieces(
-    model: QwenTTS,
-    request: SpeechRequest,
-    words: int | None,
-    *,
-    on_piece: Callable[[Piece], None] | None = None,
-    on_frame: Callable[[int], None] | None = None,
-    dump: Path | None = None,
-) -> Iterator[Speech]:
-    """Yield the speech of each piece of `request.text`, all with the same voice and the same seed.
+def pieces_of(text: str, words: int | None, *, anchored: bool = False) -> list[Piece]:
+    """Return `text` in pieces of at most that many words, cut at sentence ends where possible; None cuts nothing.
 
     Args:
-        model: who speaks.
-        request: what to say and how; its frame limit holds for each piece.
-        words: greatest length of a piece (see `pieces_of`).
-        on_piece: called before each piece.
-        on_frame: called with the number of frames of the piece so far.
-        dump: folder for the codes and the audio of each piece, in a numbered folder each when there are several.
-
-    Raises:
-        UsageError: the request does not suit the model; nothing has been spoken then.
-        EngineError: the device failed or ran out of memory.
-        OutputError: the dump cannot be written.
+        text: any text; pieces are slices of it, in order.
+        words: greatest length of a piece.
+        anchored: the first piece is the reference of the others, and so it is short.
     """
-    resolved = model.resolve(request)
-    for piece in pieces_of(request.text, words):
-        if on_piece:
-            on_piece(piece)
-        speech = model.speak(replace(resolved, text=piece.text), on_frame=on_frame)
-        if speech.stop != "end_of_speech":
-            logger.warning(
-                "%s after %d frames: %r", _CUT_OFF[speech.stop], speech.frames, _shortened(piece.text)
-            )
-        if dump is not None:
-            _dump(dump if piece.count == 1 else dump / str(piece.number), speech)
-        yield speech
+    if words is None or spoken_words(text) <= words:
+        return [Piece(1, 1, text)]
+    texts = split_text(text, words)
+    if anchored and words > ANCHOR_WORDS:
+        first = split_text(text, ANCHOR_WORDS)[0]
+        texts = [first, *split_text(text[text.index(first) + len(first) :], words)]
+    gaps = [*_gaps(text, texts), None]
+    return [
+        Piece(number, len(texts), piece, gap)
+        for number, (piece, gap) in enumerate(zip(texts, gaps, strict=True), start=1)
+    ]
 
 
-def _dump(folder: Path, speech: Speech) -> None:
-    write_dump(folder, "codes-full", speech.codes)
-    write_dump(folder, "output-audio", speech.samples)
+def piece_seed(seed: int, number: int) -> int:
+    """Return the seed of a piece: of the first the seed itself, of the others a number made from it."""
+    if number == 1:
+        return seed
+    high, low, *_ = random_words(seed, _FIRST_PIECE_SEED + number)
+    return high << 32 | low
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _gaps(text: str, pieces: list[str]) -> list[Gap]:
+    """Return the silence behind each piece but the last."""
+    gaps: list[Gap] = []
+    position = 0
+    for piece, following in pairwise(pieces):
+        end = text.index(piece, position) + len(piece)
+        position = text.index(following, end)
+        gaps.append(_gap(piece, text[end:position]))
+    return gaps
+
+
+def _gap(piece: str, between: str) -> Gap:
+    if _PARAGRAPH_BREAK.search(between):
+        return PARAGRAPH_GAP
+    if _SENTENCE_END.search(piece):
+        return SENTENCE_GAP
+    return CLAUSE_GAP if _CLAUSE_END.search(piece) else WORD_GAP

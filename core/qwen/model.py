@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +16,46 @@ from ..errors import ModelFileError, UsageError
 from ..formats.qwen import CodecFile, TalkerFile
 from ..nn.config import USUAL, Arithmetic
 from ..text.tokenizer import TextTokenizer
+from .cadence import CHUNK_FRAMES, STREAM_FRAMES, Cadence
 from .code_embeddings import CodeEmbeddings
 from .code_predictor import CodePredictor
 from .codec.decoder import CodecDecoder
-from .generation import FrameSampler, Session, StopReason, Utterance
-from .prompt import PromptBuilder, PromptRequest
-from .requests import ResolvedRequest, Sampling, SpeechRequest, resolve_request
+from .demo import DEMO_HABITS, is_demo
+from .generation import StopReason
+from .observer import Observer, Observers
+from .prompt import PromptBuilder
+from .requests import (
+    USUAL_HABITS,
+    Habits,
+    ResolvedRequest,
+    Sampling,
+    SpeechRequest,
+    check_voice,
+    require_base_model,
+    resolve_request,
+    speech_request,
+)
+from .sessions import SessionPool
+from .speaking import Equipment, Speaking
+from .stream import Account, AudioChunk, SpeechStream
 from .talker import Talker
 from .text_projection import TextProjection
-from .timings import Stopwatch, Timings
+from .timings import Timings
+from .voice import Voice, require_transcript
+from .voice_encoders import Recording, VoiceEncoders
 
-__all__ = ["QwenTTS", "ResolvedRequest", "Sampling", "Speech", "SpeechRequest", "Timings"]
+__all__ = [
+    "AudioChunk",
+    "Observer",
+    "QwenTTS",
+    "ResolvedRequest",
+    "Sampling",
+    "Speech",
+    "SpeechRequest",
+    "SpeechStream",
+    "Timings",
+    "Voice",
+]
 
 KV_TYPES = ("f16", "f32")
 
@@ -42,7 +70,8 @@ class Speech:
         frames: how many frames of codes it was made of.
         codes: int32 [frames, codebooks].
         seed: repeats this speech when given again.
-        stop: "end_of_speech", or "max_frames" or "context" when it was cut off.
+        stop: "end_of_speech", or why it was cut off: "max_frames", "context", or "runaway" by the guard. Of several
+            pieces, the first that was cut off says why.
         timings: where the time went.
     """
 
@@ -75,9 +104,12 @@ class QwenTTS:
         *,
         kv_type: str = "f16",
         arithmetic: Arithmetic = USUAL,
-        default_to_first_speaker: bool = False,
+        habits: Habits | None = None,
     ) -> None:
         """Assemble a model from opened files; see `open`.
+
+        `habits` are what it does where a request leaves something open; None takes those of the demo voice or of all
+        other models.
 
         Raises:
             ModelFileError: a file is of another kind, or the two do not belong together.
@@ -89,16 +121,26 @@ class QwenTTS:
         self.info = TalkerFile.from_metadata(talker.metadata, talker.path)
         self.codec_info = CodecFile.from_metadata(codec.metadata, codec.path)
         _require_pair(self.info, self.codec_info)
-        embeddings = CodeEmbeddings(talker, self.info.codebooks)
+        self.habits = habits or (DEMO_HABITS if is_demo(self.info) else USUAL_HABITS)
+        self._equipment = self._equip(talker, codec, kv_type, arithmetic)
+
+    def _equip(self, talker: Weights, codec: Weights, kv_type: str, arithmetic: Arithmetic) -> Equipment:
+        file, engine = self.info, self.engine
+        embeddings = CodeEmbeddings(talker, file.codebooks)
         tokenizer = TextTokenizer.from_metadata(talker.metadata, source=talker.path)
-        self._prompts = PromptBuilder(self.info, tokenizer, TextProjection(talker, engine), embeddings)
-        self._talker = Talker(talker, self.info, engine, arithmetic)
-        self._predictor = CodePredictor(talker, self.info, embeddings, engine, arithmetic)
-        self._codec = CodecDecoder(codec, self.codec_info, engine)
-        self._kv_type = kv_type
-        self._default_to_first_speaker = default_to_first_speaker
-        self._idle_sessions: list[Session] = []
-        self._lock = threading.Lock()
+        return Equipment(
+            file=file,
+            sample_rate=self.codec_info.sample_rate,
+            frame_rate=self.codec_info.frame_rate,
+            prompts=PromptBuilder(file, tokenizer, TextProjection(talker, engine), embeddings),
+            sessions=SessionPool(
+                Talker(talker, file, engine, arithmetic),
+                CodePredictor(talker, file, embeddings, engine, arithmetic),
+                kv_type,
+            ),
+            decoder=CodecDecoder(codec, self.codec_info, engine),
+            encoders=VoiceEncoders(talker, file, codec, self.codec_info, engine),
+        )
 
     @classmethod
     def open(
@@ -111,7 +153,7 @@ class QwenTTS:
         kv_type: str = "f16",
         plain_attention: bool = False,
         clamp_fp16: bool = False,
-        default_to_first_speaker: bool = False,
+        default_to_first_speaker: bool | None = None,
     ) -> QwenTTS:
         """Open two GGUF files.
 
@@ -124,7 +166,7 @@ class QwenTTS:
             plain_attention: matrix products and a softmax in talker and code predictor, no fused operation.
             clamp_fp16: keep talker and code predictor within the range of float16.
             default_to_first_speaker: a custom_voice request without a speaker takes the first one of the file
-                (for the demo voice) rather than being an error.
+                rather than being an error; None: only with the demo voice.
 
         Raises:
             ModelFileError: a file is missing, damaged or of another kind, or the two do not belong together.
@@ -132,14 +174,16 @@ class QwenTTS:
             EngineError: the device cannot be used.
         """
         engine = Engine(device, threads)
-        return cls(
+        model = cls(
             engine,
             engine.weights(talker),
             engine.weights(codec),
             kv_type=kv_type,
             arithmetic=Arithmetic(plain_attention, clamp_fp16),
-            default_to_first_speaker=default_to_first_speaker,
         )
+        if default_to_first_speaker is not None:
+            model.habits = replace(model.habits, first_speaker=default_to_first_speaker)
+        return model
 
     @property
     def sample_rate(self) -> int:
@@ -161,52 +205,130 @@ class QwenTTS:
         """Names that `SpeechRequest.speaker` accepts; empty unless this is a custom_voice model."""
         return list(self.info.speakers)
 
-    def resolve(self, request: SpeechRequest) -> ResolvedRequest:
+    def resolve(self, request: str | SpeechRequest, **options: Any) -> ResolvedRequest:
         """Check a request and fill in defaults and seed; nothing is computed.
+
+        Args:
+            request: what to say and how, or the text alone.
+            options: with a text, the fields of `SpeechRequest` and `Sampling`: `speaker="eva", seed=7`.
 
         Raises:
             UsageError: the request cannot be right for this model.
+            TypeError: an option is called like no field.
         """
-        return resolve_request(request, self.info, default_to_first_speaker=self._default_to_first_speaker)
+        return resolve_request(speech_request(request, **options), self.info, self.habits)
 
-    def frames(self, request: SpeechRequest | ResolvedRequest) -> Iterator[NDArray[np.int32]]:
+    def voice(
+        self,
+        recording: Recording | None = None,
+        text: str | None = None,
+        *,
+        embedding: NDArray[np.float32] | None = None,
+        codes: NDArray[np.int32] | None = None,
+        observer: Observer | None = None,
+    ) -> Voice:
+        """Return the voice of a recording, to be spoken with; or one from stored parts, checked against this model.
+
+        Args:
+            recording: an audio file, or (samples, rate). Its embedding and codes are remembered by content.
+            text: what is said in it, word for word: the model then goes on in the manner of the recording. Without
+                it, it only imitates the speaker.
+            embedding, codes: instead of a recording: a speaker embedding [width] and, with a text, codes
+                [frames, codebooks].
+            observer: is given the stages of the encoders, if it wants them.
+
+        Raises:
+            UsageError: the model cannot clone, or the arguments do not go together.
+            ModelFileError: the talker file has no speaker encoder.
+            AudioFileError: the recording cannot be read, or is too short or silent.
+        """
+        require_base_model(self.info)
+        require_transcript(text)
+        if recording is None:
+            if embedding is None:
+                raise UsageError(
+                    "--ref-rvq needs --ref-spk: the speaker embedding of the same recording"
+                    if codes is not None
+                    else "a voice needs a recording (--ref-wav) or a speaker embedding (--ref-spk)"
+                )
+            voice = Voice(embedding, codes, text)
+        elif embedding is not None or codes is not None:
+            raise UsageError("--ref-wav excludes --ref-spk and --ref-rvq: the recording says all of it")
+        else:
+            voice = self._equipment.encoders.voice(recording, text, observer)
+        check_voice(voice, self.info)
+        return voice
+
+    def frames(
+        self, request: str | SpeechRequest | ResolvedRequest, **options: Any
+    ) -> Iterator[NDArray[np.int32]]:
         """Return the codes of one frame after the other, int32 [codebooks], each computed when asked for.
 
         Raises:
             UsageError: the request cannot be right for this model. Raised before the first frame is asked for.
             EngineError: the device failed or ran out of memory.
         """
-        return self._frames(self._resolved(request))
+        return Speaking(self._equipment, self._resolved(request, options), Account(), Observer()).frames()
 
-    def speak(
-        self, request: SpeechRequest | ResolvedRequest, on_frame: Callable[[int], None] | None = None
-    ) -> Speech:
-        """Speak, and return the whole utterance.
+    def stream(
+        self,
+        request: str | SpeechRequest | ResolvedRequest,
+        *,
+        stream_frames: int | None = None,
+        observer: Observer | None = None,
+        **options: Any,
+    ) -> SpeechStream:
+        """Return the speech chunk by chunk, each made when it is asked for, the first after one frame.
 
         Args:
-            request: what to say and how.
+            request: what to say and how, or the text alone, with `options` as in `resolve`.
+            stream_frames: chunks grow from 1 over 2 and 4 frames up to that many.  [4]
+            observer: is told about pieces, frames and, if it wants them, stages of the model.
+
+        Raises:
+            UsageError: the request cannot be right for this model.
+        """
+        cadence = Cadence(STREAM_FRAMES if stream_frames is None else stream_frames)
+        return self._stream(self._resolved(request, options), cadence, observer or Observer(), Account())
+
+    def speak(
+        self,
+        request: str | SpeechRequest | ResolvedRequest,
+        on_frame: Callable[[int], None] | None = None,
+        *,
+        observer: Observer | None = None,
+        codec_chunk_frames: int | None = None,
+        **options: Any,
+    ) -> Speech:
+        """Speak, and return the whole speech: the samples of `stream`, to the last bit on the CPU.
+
+        Args:
+            request: what to say and how, or the text alone, with `options` as in `resolve`.
             on_frame: called with the number of frames so far after each of them.
+            observer: is told about pieces, frames and, if it wants them, stages of the model.
+            codec_chunk_frames: how many frames the codec decodes at once; changes memory and nothing else.  [300]
 
         Raises:
             UsageError: the request cannot be right for this model.
             EngineError: the device failed or ran out of memory.
         """
-        resolved = self._resolved(request)
-        stopwatch = Stopwatch()
-        frames: list[NDArray[np.int32]] = []
-        with self._session() as session:
-            utterance = self._utterance(session, resolved, stopwatch)
-            for frame in utterance:
-                frames.append(frame)
-                if on_frame:
-                    on_frame(len(frames))
-        codes = np.stack(frames)
-        with stopwatch.measure("codec"):
-            samples = self.decode(codes)
-        assert utterance.stop is not None
-        return Speech(
-            samples, self.sample_rate, len(codes), codes, resolved.seed, utterance.stop, stopwatch.timings()
-        )
+        cadence = Cadence(CHUNK_FRAMES if codec_chunk_frames is None else codec_chunk_frames, ramp=False)
+        watching = [*([observer] if observer else []), *([_FrameCounter(on_frame)] if on_frame else [])]
+        account = Account(codes=[])
+        resolved = self._resolved(request, options)
+        with self._stream(resolved, cadence, Observers(*watching), account) as stream:
+            samples = [chunk.samples for chunk in stream]
+            assert account.codes is not None
+            assert stream.stop is not None
+            return Speech(
+                np.concatenate(samples) if samples else np.zeros(0, np.float32),
+                self.sample_rate,
+                stream.frames,
+                np.stack(account.codes),
+                resolved.seed,
+                stream.stop,
+                stream.timings,
+            )
 
     def decode(self, codes: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the samples, float32 [frames * samples per frame], of codes [frames, codebooks].
@@ -214,12 +336,16 @@ class QwenTTS:
         Raises:
             ValueError: the codes have another shape, or lie outside the codebooks.
         """
-        return self._codec.decode(codes)
+        return self._equipment.decoder.decode(codes)
 
     def close(self) -> None:
-        """Let go of the memory of idle sessions. The weights go with the last reference to the model."""
-        with self._lock:
-            self._idle_sessions.clear()
+        """Let go of the memory of idle sessions and of what is remembered of voices.
+
+        The weights go with the last reference to the model.
+        """
+        self._equipment.sessions.clear()
+        self._equipment.snapshots.clear()
+        self._equipment.encoders.clear()
 
     def __enter__(self) -> QwenTTS:
         return self
@@ -232,38 +358,33 @@ class QwenTTS:
     ) -> None:
         self.close()
 
-    def _resolved(self, request: SpeechRequest | ResolvedRequest) -> ResolvedRequest:
-        return request if isinstance(request, ResolvedRequest) else self.resolve(request)
+    def _resolved(
+        self, request: str | SpeechRequest | ResolvedRequest, options: dict[str, Any]
+    ) -> ResolvedRequest:
+        if not isinstance(request, ResolvedRequest):
+            return self.resolve(request, **options)
+        if options:
+            raise TypeError(f"a resolved request is complete: {', '.join(options)} cannot be given besides")
+        return request
 
-    def _frames(self, request: ResolvedRequest) -> Iterator[NDArray[np.int32]]:
-        with self._session() as session:
-            yield from self._utterance(session, request, Stopwatch())
+    def _stream(
+        self, request: ResolvedRequest, cadence: Cadence, observer: Observer, account: Account
+    ) -> SpeechStream:
+        chunks = Speaking(self._equipment, request, account, observer).chunks(cadence)
+        return SpeechStream(request, self.sample_rate, chunks, account)
 
-    def _utterance(self, session: Session, request: ResolvedRequest, stopwatch: Stopwatch) -> Utterance:
-        with stopwatch.measure("prompt"):
-            prompt = self._prompts.build(
-                PromptRequest(
-                    text=request.text,
-                    language=request.language_id,
-                    speaker=request.speaker_id,
-                    instruct=request.instruct,
-                )
-            )
-        sampler = FrameSampler(self.info, request.talker, request.predictor, request.seed)
-        return Utterance(session, prompt, sampler, request.max_frames, stopwatch)
 
-    @contextmanager
-    def _session(self) -> Iterator[Session]:
-        """Lend an idle session, or a new one: its memory and programs outlive the utterance."""
-        with self._lock:
-            session = self._idle_sessions.pop() if self._idle_sessions else None
-        if session is None:
-            session = Session(self._talker.session(self._kv_type), self._predictor.session(self._kv_type))
-        try:
-            yield session
-        finally:
-            with self._lock:
-                self._idle_sessions.append(session)
+class _FrameCounter(Observer):
+    """Tells a function how many frames there are."""
+
+    def __init__(self, on_frame: Callable[[int], None]) -> None:
+        self._on_frame = on_frame
+        self._frames = 0
+
+    def frame(self, frames: int) -> None:
+        """Count the frames of all pieces."""
+        self._frames += 1
+        self._on_frame(self._frames)
 
 
 def _require_pair(talker: TalkerFile, codec: CodecFile) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 from ..errors import ModelFileError, UsageError, unknown_value
 from ..formats.qwen import GenerationDefaults, Speaker, TalkerFile
 from ..sampling import SamplingOptions, resolve_seed
+from .voice import Voice
+
+Value = TypeVar("Value")
 
 AUTO_LANGUAGE = "auto"
 DEFAULT_MAX_FRAMES = 2048
@@ -50,7 +54,13 @@ class SpeechRequest:
         speaker: a built-in voice, for custom_voice models.
         instruct: description of the delivery (custom_voice) or of the voice (voice_design).
         sampling: how codes are drawn.
-        max_frames: end after that many frames of 80 ms.
+        max_frames: end after that many frames of 80 ms, in each piece of a long text.
+        voice: a voice to clone, for base models.
+        streamed_text: give the model a word with each frame rather than the whole text at first. None is what the
+            official package does: with a cloned voice.
+        guard: end speech that goes on for far longer than the text can take, or repeats itself.
+        split: cut a long text into pieces at sentence ends: None where the model needs it, False never, a number
+            into pieces of at most that many words.
     """
 
     text: str
@@ -59,6 +69,10 @@ class SpeechRequest:
     instruct: str | None = None
     sampling: Sampling = field(default_factory=Sampling)
     max_frames: int = DEFAULT_MAX_FRAMES
+    voice: Voice | None = None
+    streamed_text: bool | None = None
+    guard: bool = True
+    split: bool | int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +86,10 @@ class ResolvedRequest:
         instruct: None when there is none, or when this model would ignore it.
         talker, predictor: sampling of the first and of the other codes.
         seed: the seed that was given or drawn.
+        voice: a voice to clone that fits the model.
+        streamed_text: whether the text comes with the frames rather than before them.
+        guard: whether speech that does not end is ended.
+        words: a text of more words is cut into pieces of at most that many; None cuts nothing.
         warnings: what the model will not do as asked, one line each.
     """
 
@@ -85,18 +103,67 @@ class ResolvedRequest:
     predictor: SamplingOptions
     seed: int
     max_frames: int
+    voice: Voice | None = None
+    streamed_text: bool = False
+    guard: bool = True
+    words: int | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def own_voice(self) -> bool:
+        """Whether the request itself says who speaks: a speaker or a cloned voice. Else the model makes up a voice."""
+        return self.speaker_id is not None or self.voice is not None
+
+
+@dataclass(frozen=True)
+class Habits:
+    """What a model does with a request that leaves it open.
+
+    Attributes:
+        first_speaker: a custom_voice request without a speaker takes the first one of the file.
+        words_per_piece: how long the pieces of a long text are at most.
+    """
+
+    first_speaker: bool = False
+    words_per_piece: int = 100
+
+
+USUAL_HABITS = Habits()
+
+
+def speech_request(text: str | SpeechRequest, **options: Any) -> SpeechRequest:
+    """Return the request of `speak("text", speaker="eva", seed=7)`: options are fields of it or of its sampling.
+
+    Raises:
+        TypeError: no field is called that, or a request comes with options.
+    """
+    if isinstance(text, SpeechRequest):
+        if options:
+            raise TypeError(f"a SpeechRequest is complete: {', '.join(options)} cannot be given besides")
+        return text
+    drawn = {name: options.pop(name) for name in list(options) if name in _SAMPLING_FIELDS}
+    unknown = options.keys() - _REQUEST_FIELDS
+    if unknown:
+        accepted = ", ".join(sorted({*_REQUEST_FIELDS, *_SAMPLING_FIELDS} - {"text"}))
+        raise TypeError(f"unknown option {', '.join(sorted(unknown))}; accepted: {accepted}")
+    if drawn:
+        options["sampling"] = replace(options.get("sampling", Sampling()), **drawn)
+    return SpeechRequest(text, **options)
+
+
+_REQUEST_FIELDS = {entry.name for entry in fields(SpeechRequest)}
+_SAMPLING_FIELDS = {entry.name for entry in fields(Sampling)}
 
 
 def resolve_request(
-    request: SpeechRequest, file: TalkerFile, *, default_to_first_speaker: bool = False
+    request: SpeechRequest, file: TalkerFile, habits: Habits = USUAL_HABITS
 ) -> ResolvedRequest:
     """Check a request against a model and fill in the defaults; nothing is computed.
 
     Args:
         request: what is asked.
         file: the model.
-        default_to_first_speaker: a custom_voice request without a speaker takes the first one of the file.
+        habits: what the model does where the request leaves it open.
 
     Raises:
         UsageError: the request cannot be right for this model.
@@ -106,9 +173,14 @@ def resolve_request(
         raise UsageError("nothing to say: the text is empty")
     if request.max_frames < 1:
         raise UsageError(f"--max-new {request.max_frames} is not usable: at least 1 frame is needed")
-    speaker = _speaker_name(request, file, default_to_first_speaker)
-    voice = file.speakers[speaker] if speaker is not None else None
-    language = _language_name(request.language, voice, file)
+    if request.voice is not None:
+        if request.speaker is not None:
+            raise UsageError("--speaker and a voice to clone (--ref-wav, --ref-spk) exclude each other")
+        require_base_model(file)
+        check_voice(request.voice, file)
+    speaker = _speaker_name(request, file, habits.first_speaker)
+    built_in = file.speakers[speaker] if speaker is not None else None
+    language = _language_name(request.language, built_in, file)
     instruct, warnings = _instruct(request, file)
     for warning in warnings:
         logger.warning("%s", warning)
@@ -118,14 +190,66 @@ def resolve_request(
         language=language,
         language_id=file.languages.get(language),
         speaker=speaker,
-        speaker_id=voice.id if voice else None,
+        speaker_id=built_in.id if built_in else None,
         instruct=instruct,
         talker=talker,
         predictor=predictor,
         seed=resolve_seed(request.sampling.seed),
         max_frames=request.max_frames,
+        voice=request.voice,
+        streamed_text=_first(request.streamed_text, request.voice is not None),
+        guard=request.guard,
+        words=_words(request.split, habits),
         warnings=warnings,
     )
+
+
+def require_base_model(file: TalkerFile) -> None:
+    """Check that a model can clone voices.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if file.model_type != "base":
+        raise UsageError(
+            f"--ref-wav and --ref-spk clone a voice, which needs a base model; this one is {file.model_type}"
+        )
+
+
+def check_voice(voice: Voice, file: TalkerFile) -> None:
+    """Check that a voice fits a base model.
+
+    Raises:
+        UsageError: its embedding has another width, or its codes are none of the model.
+    """
+    width = file.talker.width
+    if len(voice.embedding) != width:
+        raise UsageError(
+            f"the speaker embedding (--ref-spk) has {len(voice.embedding)} values, this model needs {width}: "
+            "it was made with a model of another size"
+        )
+    if voice.codes is None:
+        return
+    if voice.codes.shape[1] != file.codebooks:
+        raise UsageError(
+            f"the reference codes (--ref-rvq) have {voice.codes.shape[1]} codebooks, this model has {file.codebooks}"
+        )
+    lowest, highest = int(voice.codes.min()), int(voice.codes.max())
+    if lowest < 0 or highest >= file.codebook_entries:
+        raise UsageError(
+            f"the reference codes (--ref-rvq) range from {lowest} to {highest}, "
+            f"this model has codes 0 to {file.codebook_entries - 1}"
+        )
+
+
+def _words(split: bool | int | None, habits: Habits) -> int | None:
+    if split is False:
+        return None
+    if split is None or split is True:
+        return habits.words_per_piece
+    if split < 1:
+        raise UsageError(f"a piece of text cannot have {split} words: at least 1 is needed")
+    return split
 
 
 def sampling_options(
@@ -156,7 +280,7 @@ def _or_greedy(temperature: float) -> float:
     return 0.0 if temperature <= 0 else temperature
 
 
-def _first(*values: float | None) -> float:
+def _first(*values: Value | None) -> Value:
     return next(value for value in values if value is not None)
 
 

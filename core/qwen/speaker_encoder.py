@@ -95,10 +95,13 @@ class SpeakerEncoder:
     def __init__(self, weights: Weights, config: TalkerFile, engine: Engine) -> None:
         """Raises ModelFileError for a talker without a speaker encoder: only base models have one."""
         if config.speaker_encoder is None:
-            raise ModelFileError(f"{weights.path} has no speaker encoder, it is a {config.model_type} model")
+            raise ModelFileError(
+                f"{weights.path} has no speaker encoder, which only base models have; "
+                f"it is a {config.model_type} model"
+            )
         scope = weights.scope("spk_enc.")
         self._engine = engine
-        self._mel = MelSettings(sample_rate=config.speaker_encoder.sample_rate)
+        self.mel = MelSettings(sample_rate=config.speaker_encoder.sample_rate)
         self._entry = SameConv1d(scope.scope("conv0."))
         self._blocks = [
             SpeakerBlock(scope.scope(f"blk.{index}."), dilation)
@@ -127,12 +130,12 @@ class SpeakerEncoder:
         return {"mel": mel, **compute(graph, found, mel=mel)}
 
     def _log_mel(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
-        shortest = _FEWEST_FRAMES * self._mel.hop
+        shortest = _FEWEST_FRAMES * self.mel.hop
         if len(samples) < shortest:
             raise AudioFileError(
                 f"{len(samples)} samples are too few for a speaker embedding, it needs {shortest}"
             )
-        return log_mel(samples, self._mel)
+        return log_mel(samples, self.mel)
 
     def _stages(self, mel: Tensor) -> Stages:
         """mel [bands, frames] -> the embedding [width, 1]."""

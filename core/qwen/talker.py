@@ -75,6 +75,11 @@ class TalkerSession:
         return self._cache.length
 
     @property
+    def layers(self) -> int:
+        """How many layers the talker has."""
+        return self._talker.config.layers
+
+    @property
     def limit(self) -> int | None:
         """Positions that the context of the model has, None where the file states none."""
         return self._cache.limit

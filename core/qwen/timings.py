@@ -22,6 +22,7 @@ class Timings:
         host_seconds: the rest of the frame loop.
         codec_seconds: codes to samples.
         total_seconds: all of it.
+        first_audio_seconds: from the start until the first samples were there.
     """
 
     prompt_seconds: float
@@ -32,13 +33,15 @@ class Timings:
     host_seconds: float
     codec_seconds: float
     total_seconds: float
+    first_audio_seconds: float = 0.0
 
 
 class Stopwatch:
-    """Adds up the time of named parts. It starts when it is made."""
+    """Adds up the time of named parts. It starts when it is made, and stands still while it is paused."""
 
     def __init__(self) -> None:
         self._begin = perf_counter()
+        self._paused_at: float | None = None
         self._parts: defaultdict[str, float] = defaultdict(float)
         self._marks: dict[str, float] = {}
 
@@ -53,12 +56,22 @@ class Stopwatch:
 
     def mark(self, moment: str) -> None:
         """Note when something happens for the first time."""
-        self._marks.setdefault(moment, perf_counter() - self._begin)
+        self._marks.setdefault(moment, self._now() - self._begin)
+
+    def pause(self) -> None:
+        """Stand still: what happens now is not part of the utterance. Pausing twice is harmless."""
+        self._paused_at = self._now()
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        if self._paused_at is not None:
+            self._begin += perf_counter() - self._paused_at
+            self._paused_at = None
 
     def timings(self) -> Timings:
         """Return the times so far."""
         parts = self._parts
-        total = perf_counter() - self._begin
+        total = self._now() - self._begin
         named = sum(parts[part] for part in ("prompt", "prefill", "talker", "predictor", "codec"))
         return Timings(
             prompt_seconds=parts["prompt"],
@@ -69,4 +82,8 @@ class Stopwatch:
             host_seconds=total - named,
             codec_seconds=parts["codec"],
             total_seconds=total,
+            first_audio_seconds=self._marks.get("first_audio", 0.0),
         )
+
+    def _now(self) -> float:
+        return perf_counter() if self._paused_at is None else self._paused_at

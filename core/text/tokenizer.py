@@ -30,6 +30,12 @@ NORMAL_TOKEN = 1
 """`tokenizer.ggml.token_type` of a token that merging makes."""
 ADDED_TOKEN = 4
 """`tokenizer.ggml.token_type` of a token that is matched verbatim."""
+UNUSED_TOKEN = 5
+"""`tokenizer.ggml.token_type` of an id without a token."""
+
+TOKENS_KEY = "tokenizer.ggml.tokens"
+TYPES_KEY = "tokenizer.ggml.token_type"
+MERGES_KEY = "tokenizer.ggml.merges"
 
 
 class TextTokenizer:
@@ -80,14 +86,21 @@ class TextTokenizer:
     def from_metadata(cls, metadata: Mapping[str, Any], *, source: str = "tokenizer") -> TextTokenizer:
         """Build from the `tokenizer.ggml.*` keys of a GGUF file.
 
+        OmniVoice files state no token types, and empty tokens for ids without one: the tokens that are neither bytes
+        nor made by a merge are then the added ones.
+
         Raises:
             ModelFileError: a key is missing, or the arrays do not belong together.
         """
-        keys = ("tokenizer.ggml.tokens", "tokenizer.ggml.token_type", "tokenizer.ggml.merges")
-        missing = [key for key in keys if key not in metadata]
+        missing = [key for key in (TOKENS_KEY, MERGES_KEY) if key not in metadata]
         if missing:
             raise ModelFileError(f"{source}: no text tokenizer, {', '.join(missing)} missing")
-        return cls(*(metadata[key] for key in keys), source=source)
+        tokens, merges = metadata[TOKENS_KEY], metadata[MERGES_KEY]
+        if TYPES_KEY in metadata:
+            return cls(tokens, metadata[TYPES_KEY], merges, source=source)
+        types = _derived_types(tokens, merges)
+        named = [token or f"<|unused-{number}|>" for number, token in enumerate(tokens)]
+        return cls(named, types, merges, source=source)
 
     def __len__(self) -> int:
         """Number of tokens, added ones included."""
@@ -112,6 +125,11 @@ class TextTokenizer:
     def token_id(self, token: str) -> int | None:
         """Return the id of one token as the vocabulary spells it, or None."""
         return self._tokenizer.token_to_id(token)
+
+
+def _derived_types(tokens: Sequence[str], merges: Sequence[str]) -> list[int]:
+    made = {merge.replace(" ", "", 1) for merge in merges} | set(pre_tokenizers.ByteLevel.alphabet())
+    return [UNUSED_TOKEN if not token else NORMAL_TOKEN if token in made else ADDED_TOKEN for token in tokens]
 
 
 def _check_vocabulary(vocabulary: Mapping[str, int], count: int, source: str) -> None:

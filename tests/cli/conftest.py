@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+
 from ggtts.cli.errors import run
 from ggtts.cli.qwen_tts import NAME, Services, command
-from support.fake_model import FakeModel
+from support.fake_model import DEMO_TALKER, FakeModel
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def qwen_tts(model: FakeModel) -> Callable[..., Result]:
     """`qwen_tts("-o", path, text="Hello.")` runs the command in this process with the humming model."""
 
     def invoke(*arguments: str | Path, text: str | bytes = "Hello there.") -> Result:
-        services = Services(model.open, lambda: (Path("demo-talker"), Path("demo-codec")))
+        services = Services(model.open, lambda: (DEMO_TALKER, Path("demo-codec")))
         data = text.encode() if isinstance(text, str) else text
         with CliRunner().isolation(input=data) as (stdout, stderr, _):
             code = run(command, NAME, [str(argument) for argument in arguments], services)

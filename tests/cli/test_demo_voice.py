@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +9,12 @@ import numpy as np
 import pytest
 import soundfile
 from click.testing import CliRunner
+
 from ggtts.cli.errors import run
 from ggtts.cli.qwen_tts import NAME, command
+from ggtts.core.audio import wav
+from ggtts.core.audio.formats import S16
+from ggtts.core.formats.dump import read_dump
 from support.data import DATA
 
 pytest.importorskip("ggtts._native")
@@ -57,39 +60,6 @@ def test_the_reported_seed_repeats_a_random_run(speak: Speak) -> None:
     _, first, errors = speak("-o", "-", "--verbose", "--max-new", "6")
     seed = next(line.partition("seed=")[2] for line in errors.splitlines() if "seed=" in line)
     assert speak("-o", "-", "--seed", seed, "--max-new", "6")[1] == first
-
-
-@pytest.mark.parametrize("name", ["three_sentences", "one_word", "interjection_zh", "symbols_only"])
-def test_speech_ends_by_itself(speak: Speak, name: str) -> None:
-    code, output, errors = speak("-o", "-", "--seed", "3", text=(CASES / f"{name}.txt").read_bytes())
-    assert (code, errors.count("\n")) == (0, 1)
-    seconds = (len(output) - 44) / 48_000
-    assert 0.3 < seconds < 12
-
-
-TEXTS = (
-    *("blank_lines", "no_newline_at_end", "crlf", "bom_utf8", "bom_utf16le"),
-    *("maths_and_kaomoji", "numbers_mixed", "mixed_languages", "emoji_and_marks"),
-)
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_reported_texts_are_spoken(speak: Speak, name: str) -> None:
-    code, output, errors = speak("-o", "-", "--max-new", "4", text=(CASES / f"{name}.txt").read_bytes())
-    assert code == 0, errors
-    assert b"RIFF" not in output[44:]
-    assert len(output) >= 44 + 2 * 1920
-
-
-@pytest.mark.parametrize("name", ["many_lines", "no_punctuation_long", "long_chapter"])
-def test_long_texts_are_cut_and_spoken_piece_by_piece(speak: Speak, name: str) -> None:
-    """Each piece only begins, to save time: two frames of it."""
-    text = (CASES / f"{name}.txt").read_bytes()
-    code, output, errors = speak("-o", "-", "--max-new", "2", text=text)
-    pieces = errors.count("cut off at the frame limit")
-    assert code == 0, errors
-    assert pieces >= len(text.split()) / 20
-    assert len(output) == 44 + 2 * 2 * 1920 * pieces
 
 
 def test_all_speakers_speak_and_differ(speak: Speak) -> None:
@@ -148,11 +118,65 @@ def test_files_that_are_no_models(speak: Speak, tmp_path: Path) -> None:
     assert not target.exists()
 
 
-def test_flac_holds_the_speech(speak: Speak) -> None:
-    wave = soundfile.read(
-        io.BytesIO(speak("-o", "-", "--seed", "2", "--max-new", "6", "--format", "wav24")[1])
-    )[0]
-    flac = soundfile.read(
-        io.BytesIO(speak("-o", "-", "--seed", "2", "--max-new", "6", "--format", "flac")[1])
-    )[0]
+def test_flac_holds_the_speech(speak: Speak, tmp_path: Path) -> None:
+    text = "Hello there. Good night to all of you."
+    for name in ("out.wav", "out.flac"):
+        kind = () if name.endswith("flac") else ("--format", "wav24")
+        assert speak("-o", tmp_path / name, "--seed", "2", "--max-new", "6", *kind, text=text)[0] == 0
+    wave, flac = (soundfile.read(tmp_path / name)[0] for name in ("out.wav", "out.flac"))
+    assert len(flac) == len(wave)
     assert np.abs(flac - wave).max() < 1e-6
+
+
+def test_the_way_it_is_cut_changes_nothing(speak: Speak, tmp_path: Path) -> None:
+    text = "Hello there, you. " * 7  # two pieces
+    base = ("--seed", "4", "--format", "f32", "--quiet")
+    ways: list[tuple[str, ...]] = [
+        (),
+        ("--stream-frames", "1"),
+        ("--stream-frames", "3"),
+        ("--codec-chunk-dur", "0.5"),
+    ]
+    outputs = [speak("-o", "-", *base, *way, text=text)[1] for way in ways]
+    target = tmp_path / "out.raw"
+    assert speak("-o", target, *base, text=text)[0] == 0
+    assert {*outputs, target.read_bytes()} == {outputs[0]}
+    assert len(outputs[0]) > 4 * 4 * 24_000
+
+
+def test_lines_are_spoken_one_by_one(speak: Speak) -> None:
+    """A line sounds like the same text alone, and the reported files lose no line."""
+    alone = [speak("-o", "-", "--seed", "6", text=text)[1] for text in ("Hello there.", "Good night.")]
+    lines = ("-o", "-", "--stream-by-line", "--quiet", "--seed", "6")
+    assert speak(*lines, text="Hello there.\n\nGood night.")[1] == b"".join(alone)
+    for name in ("many_lines", "blank_lines", "no_newline_at_end", "crlf", "bom_utf8", "bom_utf16le"):
+        code, output, errors = speak(*lines, "--max-new", "1", text=(CASES / f"{name}.txt").read_bytes())
+        assert (code, errors.count("frame limit")) == (0, 0)
+        assert output.count(b"RIFF") == len(output) / (44 + 2 * 1920), name
+
+
+def test_what_the_guard_ends_is_kept(speak: Speak) -> None:
+    """At that temperature the voice babbles on; the guard ends it, and without it the frame limit does."""
+    wild = ("-o", "-", "--seed", "5", "--temp", "1e6", "--top-k", "0", "--max-new", "80")
+    code, output, errors = speak(*wild, text="Oh")
+    assert code == 0
+    assert "did not end by itself" in errors
+    assert 4 < (len(output) - 44) / 48_000 < 10
+    code, output, errors = speak(*wild, "--no-guard", text="Oh")
+    assert code == 0
+    assert "frame limit" in errors
+    assert len(output) == 44 + 80 * 2 * 1920
+
+
+def test_the_stages_are_dumped(speak: Speak, tmp_path: Path) -> None:
+    assert speak("-o", tmp_path / "out.wav", "--greedy", "--dump", tmp_path / "stages")[0] == 0
+    names = {path.stem for path in (tmp_path / "stages").iterdir()}
+    assert {"prompt-ids", "talker-input-embed", "talker-logits-prefill", "codes-step0", "codes-full"} <= names
+    samples = read_dump(tmp_path / "stages" / "output-audio.bin")
+    assert wav.encode_samples(samples, S16) == (tmp_path / "out.wav").read_bytes()[44:]
+
+
+def test_other_arithmetic_says_the_same(speak: Speak) -> None:
+    texts = [speak("-o", "-", "--greedy", *flags)[1] for flags in ((), ("--clamp-fp16",))]
+    assert texts[0] == texts[1]
+    assert len(speak("-o", "-", "--greedy", "--no-fa", "--kv-type", "f32")[1]) > 44 + 24_000

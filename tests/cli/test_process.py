@@ -9,8 +9,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
+
 from support import humming_tts
 
 TEXT = "This is one of many sentences that a voice says. " * 40
@@ -18,15 +20,21 @@ posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of
 
 
 def start(
-    *arguments: str | Path, seconds_per_frame: float = 0.02, text: str = TEXT
+    *arguments: str | Path,
+    seconds_per_frame: float = 0.02,
+    text: str | None = TEXT,
+    stdin: int = subprocess.PIPE,
+    stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> subprocess.Popen[bytes]:
-    """Start `qwen-tts` with the humming model, its text waiting on standard input."""
+    """Start `qwen-tts` with the humming model, its text waiting on standard input; without a text it stays open."""
     process = subprocess.Popen(
         [sys.executable, humming_tts.__file__, str(seconds_per_frame), *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdin=stdin,
+        stdout=stdout,
         stderr=subprocess.PIPE,
     )
+    if text is None:
+        return process
     assert process.stdin
     process.stdin.write(text.encode())
     process.stdin.close()
@@ -65,6 +73,30 @@ def test_a_signal_ends_the_run_and_leaves_no_file(tmp_path: Path, number: signal
 
 
 @posix_only
+@pytest.mark.parametrize("name", ["wav16", "flac"])
+def test_sound_arrives_while_the_speech_is_being_made(name: str) -> None:
+    """The model needs a minute for this text; what it has made so far is on the pipe."""
+    process = start("-o", "-", "--quiet", "--format", name, seconds_per_frame=0.08)
+    assert process.stdout
+    assert len(process.stdout.read(4_000)) == 4_000
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, b"")
+
+
+@posix_only
+@pytest.mark.parametrize("name", ["wav16", "mp3", "ogg"])
+def test_a_reader_that_leaves_while_an_encoder_works_is_no_error_either(name: str) -> None:
+    process = start("-o", "-", "--quiet", "--format", name, seconds_per_frame=0.005)
+    assert process.stdout
+    process.stdout.close()
+    process.stdout = None
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, b"")
+
+
+@posix_only
 def test_a_slow_reader_gets_every_byte() -> None:
     process = start("-o", "-", "--quiet", seconds_per_frame=0)
     assert process.stdout
@@ -77,14 +109,42 @@ def test_a_slow_reader_gets_every_byte() -> None:
 
 
 @posix_only
-def test_a_full_disk_is_one_line() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["-o", "/dev/full"], "'/dev/full'"),
+        (["-o", "/dev/full", "--format", "flac"], "'/dev/full'"),
+        (["-o", "-"], "standard output"),
+        (["-o", "-", "--format", "opus"], "standard output"),
+        (["-o", "-", "--stream-by-line"], "standard output"),
+    ],
+)
+def test_a_full_disk_is_one_line(arguments: list[str], name: str) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")
-    for arguments in (["-o", "/dev/full"], ["-o", "/dev/full", "--format", "flac"]):
-        process = start(*arguments, "--quiet", seconds_per_frame=0)
-        output, errors = process.communicate(timeout=60)
-        assert (process.returncode, output) == (1, b"")
-        assert errors.decode() == "qwen-tts: error: cannot write '/dev/full': No space left on device\n"
+    with open("/dev/full", "wb") as full:
+        process = start(*arguments, "--quiet", seconds_per_frame=0, stdout=full)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert errors.decode() == f"qwen-tts: error: cannot write {name}: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the memory of a process")
+def test_half_an_hour_of_speech_takes_little_memory(tmp_path: Path) -> None:
+    """10 000 words hum for 27 minutes; the samples alone would be 154 MB."""
+    script = (
+        "import runpy, sys; sys.argv = sys.argv[1:]\n"
+        "try: runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        "finally: print(*(line for line in open('/proc/self/status') if 'VmHWM' in line), file=sys.stderr)"
+    )
+    target = tmp_path / "out.wav"
+    command = [sys.executable, "-c", script, humming_tts.__file__, "0", "-o", str(target), "--quiet"]
+    result = subprocess.run(command, input=b"word " * 10_000, capture_output=True, timeout=120)
+    assert (result.returncode, result.stdout) == (0, b"")
+    assert target.stat().st_size == 44 + 10_000 * 2 * 2 * 1920
+    label, kilobytes, unit = result.stderr.decode().split()
+    assert (label, unit) == ("VmHWM:", "kB")
+    assert int(kilobytes) < 120_000
 
 
 @posix_only
@@ -107,6 +167,92 @@ def test_audio_is_not_written_to_a_terminal() -> None:
         os.close(controller)
     assert result.returncode == 2
     assert b"terminal" in result.stderr
+
+
+UTTERANCE = 44 + 2 * 2 * 1920
+"""Bytes of one word: two frames, and a header."""
+BY_LINE = ("-o", "-", "--stream-by-line", "--quiet")
+
+
+def read_utterance(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the sound of one word."""
+    assert process.stdout
+    data = process.stdout.read(UTTERANCE)
+    assert (len(data), data[:4], data.count(b"RIFF")) == (UTTERANCE, b"RIFF", 1)
+
+
+@posix_only
+def test_a_line_on_a_pipe_is_spoken_before_the_next_one_comes() -> None:
+    process = start(*BY_LINE, text=None, seconds_per_frame=0)
+    assert process.stdin
+    for line in (b"One\n", b"\r\nTwo\r\n"):
+        process.stdin.write(line)
+        process.stdin.flush()
+        read_utterance(process)
+    output, errors = process.communicate(b"end", timeout=60)
+    assert (process.returncode, len(output), errors) == (0, UTTERANCE, b"")
+
+
+@posix_only
+def test_a_line_typed_at_a_terminal_is_spoken() -> None:
+    pty = pytest.importorskip("pty")
+    controller, terminal = pty.openpty()
+    process = start(*BY_LINE, text=None, stdin=terminal, seconds_per_frame=0)
+    try:
+        for line in (b"One\n", b"\n", b"Two\n", b"Three\n"):
+            os.write(controller, line)
+            if line.strip():
+                read_utterance(process)
+        os.write(controller, b"\x04")
+        output, errors = process.communicate(timeout=60)
+    finally:
+        os.close(terminal)
+        os.close(controller)
+    assert (process.returncode, output, errors) == (0, b"", b"")
+
+
+@posix_only
+def test_a_reader_that_leaves_between_two_lines_ends_the_run() -> None:
+    process = start(*BY_LINE, text=None, seconds_per_frame=0)
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(b"One\n")
+    process.stdin.flush()
+    read_utterance(process)
+    process.stdout.close()
+    assert process.wait(timeout=60) == 0
+    assert process.stderr
+    assert process.stderr.read() == b""
+    process.stdin.close()
+    process.stderr.close()
+
+
+@posix_only
+def test_an_interrupt_between_two_lines_ends_the_run() -> None:
+    process = start(*BY_LINE, text=None, seconds_per_frame=0)
+    assert process.stdin
+    process.stdin.write(b"One\n")
+    process.stdin.flush()
+    read_utterance(process)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (130, b"", b"")
+
+
+@posix_only
+@pytest.mark.parametrize("lines", [(), ("--stream-by-line",)])
+def test_a_person_at_a_terminal_is_told_what_to_type(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    pty = pytest.importorskip("pty")
+    controller, terminal = pty.openpty()
+    process = start("-o", "-", *lines, text=None, stdin=terminal, seconds_per_frame=0)
+    assert process.stderr
+    hint = process.stderr.readline()
+    os.write(controller, b"One\n\x04")
+    output, _ = process.communicate(timeout=60)
+    os.close(terminal)
+    os.close(controller)
+    assert (process.returncode, len(output)) == (0, UTTERANCE)
+    assert hint.startswith(b"Type a line" if lines else b"Type the text")
 
 
 @posix_only

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+
+from ggtts.cli.qwen_options import SECTIONS
 from ggtts.core.audio import wav
 from ggtts.core.audio.formats import S16
 from ggtts.core.errors import EngineError
@@ -23,7 +25,7 @@ def test_speaks_into_a_file(qwen_tts: Run, model: FakeModel, tmp_path: Path) -> 
     result = qwen_tts("-o", tmp_path / "out.wav", "--quiet", text="Hello there.\n")
     assert (result.code, result.stdout, result.stderr) == (0, b"", "")
     assert [request.text for request in model.requests] == ["Hello there."]
-    samples = hum(4 * SAMPLES_PER_FRAME)
+    samples = hum(0, 4 * SAMPLES_PER_FRAME)
     expected = wav.file_header(S16, 24_000, samples.size) + wav.encode_samples(samples, S16)
     assert (tmp_path / "out.wav").read_bytes() == expected
 
@@ -59,7 +61,7 @@ def test_formats(
 
 def test_raw_output_has_no_header(qwen_tts: Run) -> None:
     result = qwen_tts("-o", "-", "--format", "s16")
-    assert result.stdout == wav.encode_samples(hum(4 * SAMPLES_PER_FRAME), S16)
+    assert result.stdout == wav.encode_samples(hum(0, 4 * SAMPLES_PER_FRAME), S16)
 
 
 def test_the_demo_voice_says_that_it_speaks(qwen_tts: Run, model: FakeModel, tmp_path: Path) -> None:
@@ -70,7 +72,10 @@ def test_the_demo_voice_says_that_it_speaks(qwen_tts: Run, model: FakeModel, tmp
         (
             Path("demo-talker"),
             Path("demo-codec"),
-            {"device": None, "threads": None, "kv_type": "f16", "default_to_first_speaker": True},
+            {
+                **{"device": None, "threads": None, "kv_type": "f16"},
+                **{"plain_attention": False, "clamp_fp16": False},
+            },
         )
     ]
 
@@ -85,14 +90,18 @@ def test_all_options_reach_the_model(qwen_tts: Run, model: FakeModel, tmp_path: 
         *("--temp", "0.5", "--top-k", "0", "--top-p", "0.25", "--rep-pen", "1.5"),
         *("--sub-temp", "0.6", "--sub-top-k", "7", "--sub-top-p", "0.75"),
         *("--device", "cpu", "--threads", "2", "--kv-type", "f32", "--greedy"),
-        *("--no-fa", "--clamp-fp16", "--codec-chunk-dur", "0", "--no-chunk"),
+        *("--no-fa", "--clamp-fp16", "--codec-chunk-dur", "0", "--no-chunk", "--no-guard"),
     )
     assert result.code == 0
-    options = {"device": "cpu", "threads": 2, "kv_type": "f32", "default_to_first_speaker": False}
+    options = {
+        **{"device": "cpu", "threads": 2, "kv_type": "f32"},
+        **{"plain_attention": True, "clamp_fp16": True},
+    }
     assert model.opened == [(talker, codec, options)]
     request, sampling = model.requests[0], model.requests[0].sampling
     assert (request.language, request.speaker, request.instruct) == ("English", "eva", "softly")
     assert (request.max_frames, sampling.seed, sampling.greedy) == (3, 77, True)
+    assert (request.guard, request.split, request.voice) == (False, False, None)
     assert (sampling.temperature, sampling.top_k, sampling.top_p) == (0.5, 0, 0.25)
     assert sampling.repetition_penalty == 1.5
     assert (sampling.sub_temperature, sampling.sub_top_k, sampling.sub_top_p) == (0.6, 7, 0.75)
@@ -100,7 +109,8 @@ def test_all_options_reach_the_model(qwen_tts: Run, model: FakeModel, tmp_path: 
 
 def test_what_is_not_given_is_left_to_the_model_file(qwen_tts: Run, model: FakeModel, tmp_path: Path) -> None:
     qwen_tts("-o", tmp_path / "out.wav", "--seed", "5")
-    sampling = model.requests[0].sampling
+    request, sampling = model.requests[0], model.requests[0].sampling
+    assert (request.guard, request.split) == (True, None)
     assert sampling.seed == 5
     assert sampling.temperature is sampling.top_k is sampling.top_p is sampling.repetition_penalty is None
     assert sampling.sub_temperature is sampling.sub_top_k is sampling.sub_top_p is None
@@ -124,19 +134,19 @@ def test_what_is_not_given_is_left_to_the_model_file(qwen_tts: Run, model: FakeM
         (["-o", "a.wav", "--top-k", "1.5"], "not a valid integer"),
         (["-o", "a.wav", "--rep-pen", "0"], "x>0"),
         (["-o", "a.wav", "--max-new", "0"], "x>=1"),
-        (["-o", "a.wav", "--threads", "0"], "x>=1"),
+        (["-o", "a.wav", "--threads", "0"], "1<=x<=512"),
+        (["-o", "a.wav", "--threads", "100000"], "1<=x<=512"),
         (["-o", "a.wav", "--seed", str(2**63)], "int64"),
         (["-o", "a.wav", "--kv-type", "q8"], "f16"),
         (["-o", "a.wav", "--model", "none.gguf", "--codec", "none.gguf"], "does not exist"),
         (["-o", "a.wav", "--no-such"], "No such option"),
-        (["-o", "a.wav", "text"], "unexpected extra argument"),
+        (["-o", "a.wav", "Hello there."], "unexpected 'Hello there.': the text comes on standard input"),
         (["-o"], "requires an argument"),
         (["-o", "a.wav", "--quiet", "--verbose"], "exclude each other"),
-        (["-o", "a.wav", "--ref-wav", __file__], "--ref-wav is not supported yet"),
-        (["-o", "a.wav", "--ref-text", __file__], "--ref-text is not supported yet"),
-        (["-o", "a.wav", "--ref-spk", __file__], "--ref-spk is not supported yet"),
-        (["-o", "a.wav", "--ref-rvq", __file__], "--ref-rvq is not supported yet"),
-        (["-o", "-", "--stream-by-line"], "--stream-by-line is not supported yet"),
+        (["-o", "a.wav", "--stream-by-line"], "--stream-by-line needs -o -"),
+        (["-o", "-", "--fail-fast"], "--fail-fast needs --stream-by-line"),
+        (["-o", "-", "--stream-frames", "0"], "x>=1"),
+        (["-o", "-", "--codec-chunk-dur", "-1"], "x>=0"),
         (["-o", "a.wav", "--model", __file__], "--model needs --codec"),
         (["-o", "a.wav", "--codec", __file__], "--codec needs --model"),
     ],
@@ -213,7 +223,7 @@ def test_every_word_of_the_reported_texts_is_spoken(
     data = (CASES / f"{name}.txt").read_bytes()
     assert qwen_tts("-o", tmp_path / "out.wav", text=data).code == 0
     words = data.decode("utf-8-sig").split()
-    assert [word for request in model.requests for word in request.text.split()] == words
+    assert [request.text.split() for request in model.requests] == [words]
     assert soundfile.info(tmp_path / "out.wav").frames == 2 * SAMPLES_PER_FRAME * len(words)
 
 
@@ -221,35 +231,6 @@ def test_utf16_is_read_as_text(qwen_tts: Run, model: FakeModel, tmp_path: Path) 
     data = (CASES / "bom_utf16le.txt").read_bytes()
     assert qwen_tts("-o", tmp_path / "out.wav", text=data).code == 0
     assert model.requests[0].text == data.decode("utf-16").strip()
-
-
-def test_long_text_of_the_demo_voice_is_cut_and_keeps_its_seed(
-    qwen_tts: Run, model: FakeModel, tmp_path: Path
-) -> None:
-    text = "This is one of many sentences. " * 20
-    qwen_tts("-o", tmp_path / "out.wav", text=text)
-    assert len(model.requests) > 5
-    assert {request.sampling.seed for request in model.requests} == {77}
-    model.requests.clear()
-    qwen_tts("-o", tmp_path / "out.wav", "--no-chunk", text=text)
-    assert [request.text for request in model.requests] == [text.strip()]
-
-
-def test_other_models_get_the_text_whole(qwen_tts: Run, model: FakeModel, tmp_path: Path) -> None:
-    gguf = tmp_path / "model.gguf"
-    gguf.touch()
-    text = "This is one of many sentences. " * 20
-    assert qwen_tts("--model", gguf, "--codec", gguf, "-o", tmp_path / "out.wav", text=text).code == 0
-    assert len(model.requests) == 1
-
-
-def test_the_limit_of_frames_is_a_warning(qwen_tts: Run, tmp_path: Path) -> None:
-    result = qwen_tts("-o", tmp_path / "out.wav", "--max-new", "3", text="one two three four")
-    assert result.code == 0
-    assert (
-        "warning: speech was cut off at the frame limit after 3 frames: 'one two three four'" in result.stderr
-    )
-    assert soundfile.info(tmp_path / "out.wav").frames == 3 * SAMPLES_PER_FRAME
 
 
 @pytest.mark.parametrize("output", ["out.wav", "-"])
@@ -297,6 +278,7 @@ def test_verbose_prints_times_and_the_seed(qwen_tts: Run, tmp_path: Path) -> Non
     result = qwen_tts("-o", target, "--verbose")
     for line in (
         "[Sample] seed=77",
+        "[Perf] FirstAudio ",
         "[Pipeline] Generation done : 4 frames",
         "[Perf] Prefill 100.0 ms",
         "[Perf] TalkerDecode 100.0 ms (4 frames, 25.00 ms/frame)",
@@ -307,17 +289,35 @@ def test_verbose_prints_times_and_the_seed(qwen_tts: Run, tmp_path: Path) -> Non
     assert "[Pipeline] Streamed to <stdout>" in qwen_tts("-o", "-", "--verbose").stderr
 
 
-def test_dump_writes_the_stages_of_each_piece(qwen_tts: Run, tmp_path: Path) -> None:
-    qwen_tts("-o", tmp_path / "out.wav", "--dump", tmp_path / "one", text="Hello there.")
-    assert read_dump(tmp_path / "one" / "codes-full.bin").shape == (4, 16)
-    assert np.array_equal(read_dump(tmp_path / "one" / "output-audio.bin"), hum(4 * SAMPLES_PER_FRAME))
+def test_dump_hands_the_stages_to_files(qwen_tts: Run, tmp_path: Path) -> None:
+    qwen_tts("-o", tmp_path / "out.wav", "--dump", tmp_path / "one" / "folder", text="Hello there.")
+    assert read_dump(tmp_path / "one" / "folder" / "codes-full.bin").shape == (4, 16)
     qwen_tts("-o", tmp_path / "out.wav", "--dump", tmp_path / "many", text="This is a sentence. " * 10)
     assert sorted(path.name for path in (tmp_path / "many").iterdir()) == ["1", "2"]
+    result = qwen_tts("-o", "-", "--dump", tmp_path / "one" / "folder" / "codes-full.bin" / "x", "--quiet")
+    assert result.code == 1
+    assert "cannot write the dump" in result.stderr
+
+
+def test_chunks_are_short_on_a_pipe_and_long_in_a_file(
+    qwen_tts: Run, model: FakeModel, tmp_path: Path
+) -> None:
+    text = "word " * 19
+    for arguments in (
+        ("-o", "-"),
+        ("-o", "-", "--stream-frames", "2"),
+        ("-o", "-", "--stream-frames", "64", "--codec-chunk-dur", "0.4"),
+        ("-o", tmp_path / "out.wav"),
+        ("-o", tmp_path / "out.wav", "--codec-chunk-dur", "1"),
+    ):
+        qwen_tts(*arguments, text=text)
+    assert [max(stream.chunk_frames) for stream in model.streams] == [4, 2, 5, 16, 13]
 
 
 def test_lists(qwen_tts: Run) -> None:
-    assert qwen_tts("--list-speakers", "--quiet").stdout == b"adam\neva\n"
-    assert qwen_tts("--list-languages", "--quiet").stdout == b"auto\nenglish\n"
+    for flag, names in (("--list-speakers", b"adam\neva\n"), ("--list-languages", b"auto\nenglish\n")):
+        result = qwen_tts(flag)
+        assert (result.code, result.stdout, result.stderr) == (0, names, "")
 
 
 def test_help_lists_every_option(qwen_tts: Run) -> None:
@@ -327,9 +327,14 @@ def test_help_lists_every_option(qwen_tts: Run) -> None:
         "--model --codec -o --format --lang --instruct --speaker --ref-wav --ref-spk --ref-rvq --ref-text --max-new "
         "--codec-chunk-dur --stream-by-line --seed --greedy --temp --top-k --top-p --rep-pen --sub-temp --sub-top-k "
         "--sub-top-p --no-fa --clamp-fp16 --dump --device --threads --kv-type --quiet --verbose --list-speakers "
-        "--list-languages --list-devices --version --no-chunk"
+        "--list-languages --list-devices --version --no-chunk --no-guard --fail-fast --stream-frames"
     )
-    assert not [flag for flag in documented.split() if flag not in result.stdout.decode()]
+    text = result.stdout.decode()
+    assert not [flag for flag in documented.split() if flag not in text]
+    assert [line for line in text.splitlines() if line.endswith(":") and line[0] != " "] == [
+        *(f"{title}:" for title in SECTIONS),
+        "Other:",
+    ]
 
 
 def test_version(qwen_tts: Run) -> None:

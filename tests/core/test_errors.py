@@ -1,6 +1,7 @@
 """What errors say."""
 
 import pytest
+
 from ggtts.core import errors
 from ggtts.core.errors import GgttsError, UsageError, unknown_value
 

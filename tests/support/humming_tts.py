@@ -7,8 +7,8 @@ from ggtts.cli.errors import run
 from ggtts.cli.qwen_tts import NAME, Services, command
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from support.fake_model import FakeModel
+from support.fake_model import DEMO_TALKER, FakeModel
 
 if __name__ == "__main__":
     model = FakeModel(seconds_per_frame=float(sys.argv[1]))
-    sys.exit(run(command, NAME, sys.argv[2:], Services(model.open, lambda: (Path("talker"), Path("codec")))))
+    sys.exit(run(command, NAME, sys.argv[2:], Services(model.open, lambda: (DEMO_TALKER, Path("codec")))))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+
 from ggtts.core.engine import Engine
 from ggtts.core.formats.qwen import TalkerFile
 from ggtts.core.qwen.code_embeddings import CodeEmbeddings
@@ -17,7 +18,6 @@ from ggtts.core.qwen.talker import Talker
 from ggtts.core.qwen.text_projection import TextProjection
 from ggtts.core.sampling import SamplingOptions
 from ggtts.core.text.tokenizer import TextTokenizer
-
 from support.data import Golden
 
 

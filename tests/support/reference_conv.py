@@ -47,3 +47,39 @@ def same_conv(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, *, dilation: 
     padded = np.pad(x.astype(np.float64), ((margin, margin), (0, 0)), mode="reflect")
     taps = [padded[tap * dilation :][: len(x)] @ weight[:, :, tap].T for tap in range(weight.shape[2])]
     return np.sum(taps, axis=0) + bias
+
+
+def conv(
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | float = 0.0,
+    *,
+    stride: int = 1,
+    dilation: int = 1,
+    before: int = 0,
+    after: int = 0,
+    groups: int = 1,
+) -> np.ndarray:
+    """torch.nn.Conv1d, weight (outputs, inputs / groups, kernel), of x between `before` and `after` zeros."""
+    outputs, inputs, kernel = weight.shape
+    padded = np.pad(x.astype(np.float64), ((before, after), (0, 0)))
+    steps = (len(padded) - (kernel - 1) * dilation - 1) // stride + 1
+    result = np.zeros((steps, outputs))
+    for output in range(outputs):
+        first = output // (outputs // groups) * inputs
+        for tap in range(kernel):
+            seen = padded[tap * dilation :][: (steps - 1) * stride + 1 : stride, first : first + inputs]
+            result[:, output] += seen @ weight[output, :, tap].astype(np.float64)
+    return result + bias
+
+
+def conv_transpose(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, *, stride: int, padding: int, output_padding: int
+) -> np.ndarray:
+    """torch.nn.ConvTranspose1d, weight (inputs, outputs, kernel)."""
+    _, outputs, kernel = weight.shape
+    result = np.zeros(((len(x) - 1) * stride + kernel + output_padding, outputs))
+    for step, vector in enumerate(x.astype(np.float64)):
+        for tap in range(kernel):
+            result[step * stride + tap] += vector @ weight[:, :, tap].astype(np.float64)
+    return result[padding : (len(x) - 1) * stride + kernel - padding + output_padding] + bias

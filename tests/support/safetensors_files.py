@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-ITEM_BYTES = {"F32": 4, "BF16": 2, "F16": 2, "BOOL": 1}
+ITEM_BYTES = {"F32": 4, "BF16": 2, "F16": 2, "BOOL": 1, "I64": 8}
 
 
 def header_bytes(entries: Mapping[str, object]) -> bytes:

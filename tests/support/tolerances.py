@@ -15,6 +15,9 @@ LOGIT_MARGIN = 3e-4
 """Logit gap between the best and the second best code below which either may win. The smallest gap of all cases is
 4.5e-4, so that every code of every case is compared."""
 
+PROBABILITY = 5e-4
+"""A probability that a code is drawn with, from the program's own logits."""
+
 WAVEFORM = 1e-4
 """Samples, as a part of full scale."""
 
@@ -33,3 +36,7 @@ of all cases is 1.4e-5, so that every code of every case is compared."""
 
 SPEAKER_EMBEDDING = 3e-5
 """A speaker embedding, relative to its largest value (against unrounded arrays 3.1e-6)."""
+
+GUIDED_MARGIN = 2e-5
+"""Gap between two guided log probabilities below which either may come first. Of all steps of all OmniVoice cases one
+has a smaller gap (3.0e-6, step 1 of design_en)."""

@@ -116,6 +116,22 @@ class CodecDecoder:
         with self.stream() as stream:
             return stream(codes)
 
+    def decode_with_left_context(
+        self, codes: NDArray[np.integer], chunk: int = 300, context: int = 25
+    ) -> NDArray[np.float32]:
+        """Samples float32 [n * 1920] as the official package computes them for codes [n, 16] of a long recording.
+
+        It decodes chunks by themselves, each behind `context` frames of the one before whose samples are dropped
+        (`chunked_decode`). That is an approximation, for comparisons: `decode` is exact at any length.
+        """
+        begins = range(0, len(codes), chunk)
+        pieces = []
+        for begin in begins:
+            before = min(begin, context)
+            samples = self.decode(codes[begin - before : begin + chunk])
+            pieces.append(samples[before * self.frame_samples :])
+        return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
+
     def stream(self, snapshot: DecoderSnapshot | None = None) -> DecoderStream:
         """Begin a stream, at silence or where the snapshot of another stream was taken."""
         with self._lock:

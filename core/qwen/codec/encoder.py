@@ -1,23 +1,24 @@
 """The codec encoder: 24 kHz samples to 16 codes per 80 ms (MimiModel.encode of transformers).
 
-SEANet runs over pieces of the recording with the state of a stream, so that its memory stays bounded; what it leaves,
-25 vectors per second, is short enough for the transformer to see at once. A last partial frame is kept: every layer
-pads it on the right, as the official package does.
+SEANet runs over pieces of the recording with the state of a stream, and the transformer takes what it leaves, 25
+vectors per second, piece by piece too. What grows with the recording is those vectors, the keys and values of one
+layer, and the samples themselves: 0.3 MB per second of audio with the published sizes. A last partial frame is kept:
+every layer pads it on the right, as the official package does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine import Engine, Graph, Program, Tensor, Weights
+from ...engine import Engine, Program, Weights
 from ...formats.qwen import CodecFile
 from ...nn.conv import CausalConv1d
 from ...nn.precision import Float32Scope
-from ...nn.stages import Stages, compute, named, result
+from ...nn.stages import compute, named, result
 from ...nn.streaming import StreamState
 from .attention import exact_attention
 from .encoder_transformer import EncoderTransformer
@@ -26,6 +27,8 @@ from .seanet import Seanet, SeanetMemory
 
 _PIECE_FRAMES = 16
 """Frames of codes whose samples go through SEANet at once (1.3 s)."""
+_SEANET_SHARE = 0.75
+"""The part of the work that SEANet is, for reports of progress."""
 
 
 class CodecEncoder:
@@ -35,27 +38,35 @@ class CodecEncoder:
         scope, sizes = Float32Scope.of(weights.scope("tok_enc.")), config.encoder
         self._engine = engine
         self._seanet = Seanet(scope, sizes)
-        self._transformer = EncoderTransformer(scope, exact_attention(sizes.transformer, engine))
+        self._transformer = EncoderTransformer(scope, exact_attention(sizes.transformer, engine), engine)
         stride = config.encoder_frame_samples // math.prod(sizes.strides)
         self._downsample = CausalConv1d(scope.scope("downsample."), stride=stride, padding="replicate")
         self._quantizer = SplitQuantizer(scope, sizes.semantic_quantizers, config.codebooks)
         self._width = sizes.transformer.width
         self._piece = _PIECE_FRAMES * config.encoder_frame_samples
 
-    def encode(self, samples: NDArray[np.float32]) -> NDArray[np.int32]:
+    def encode(
+        self, samples: NDArray[np.float32], on_progress: Callable[[float], None] = lambda part: None
+    ) -> NDArray[np.int32]:
         """Codes int32 [ceil(n / 1920), 16] of mono samples [n] at the codec's rate.
+
+        `on_progress` is told now and then which part of the work is done, up to 1.
 
         Raises:
             ValueError: there are no samples, or they are not one channel.
         """
         _require_mono(samples)
-        features = np.concatenate(list(self.features(samples)))
+        pieces = []
+        for piece in self.features(samples):
+            pieces.append(piece)
+            on_progress(min(1.0, len(pieces) * self._piece / len(samples)) * _SEANET_SHARE)
+        latent = self._transformer.run(
+            np.concatenate(pieces), lambda part: on_progress(_SEANET_SHARE + (1 - _SEANET_SHARE) * part)
+        )
         graph = self._engine.graph()
-        x = graph.input("features", features.shape[::-1])
-        semantic, acoustic = self._quantizer.project(result(self._latent_stages(graph, x)))
-        positions = np.arange(len(features), dtype=np.int32)
-        projected = {"semantic": semantic, "acoustic": acoustic}
-        vectors = compute(graph, projected, features=features, positions=positions)
+        x = self._downsample(graph.input("latent", latent.shape[::-1]))
+        semantic, acoustic = self._quantizer.project(x)
+        vectors = compute(graph, {"semantic": semantic, "acoustic": acoustic}, latent=latent)
         return self._quantizer.search(vectors["semantic"], vectors["acoustic"])
 
     def stages(self, samples: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
@@ -63,9 +74,11 @@ class CodecEncoder:
         _require_mono(samples)
         graph = self._engine.graph()
         found = named(self._seanet.stages(graph.input("samples", (1, len(samples)))))
-        found |= named(self._latent_stages(graph, found["seanet"]))
+        time = found["seanet"].shape[1]
+        found |= named(self._transformer.stages(found["seanet"], graph.input("positions", (time,), "i32")))
+        found["downsample"] = self._downsample(found["enc_tfm"])
         found["vq_semantic_in"], found["vq_acoustic_in"] = self._quantizer.project(found["downsample"])
-        positions = np.arange(found["enc_tfm"].shape[1], dtype=np.int32)
+        positions = np.arange(time, dtype=np.int32)
         return compute(graph, found, samples=samples[:, None], positions=positions)
 
     def features(self, samples: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
@@ -88,13 +101,6 @@ class CodecEncoder:
     def _run(self, program: Program, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         features: NDArray[np.float32] = program(samples=samples[:, None])["features"]
         return features.reshape(-1, self._width)
-
-    def _latent_stages(self, graph: Graph, x: Tensor) -> Stages:
-        """x [width, time] -> [width, ceil(time / stride)], what is to be quantised."""
-        x = yield from self._transformer.stages(x, graph.input("positions", (x.shape[1],), "i32"))
-        x = self._downsample(x)
-        yield "downsample", x
-        return x
 
 
 def _require_mono(samples: NDArray[np.float32]) -> None:

@@ -1,6 +1,7 @@
 """How an audio format is chosen."""
 
 import pytest
+
 from ggtts.core.audio.formats import FORMATS, choose_format
 from ggtts.core.errors import UsageError
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from ggtts.core.audio.mel import SPEAKER_MEL, MelSettings, log_mel, mel_filters
 from support.data import Golden
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from ggtts.core.audio.reference import ReferenceLimits, read_reference, resample
+
+from ggtts.core.audio.reference import ReferenceLimits, read_reference, resample, usable_samples
 from ggtts.core.errors import AudioFileError
 from support.data import Golden
 
@@ -127,3 +128,27 @@ def test_unreadable_files(tmp_path: Path) -> None:
         read_reference(tmp_path / "text.wav", RATE)
     with pytest.raises(AudioFileError, match="cannot read the upload as audio"):
         read_reference(io.BytesIO(b"nothing"), RATE, name="the upload")
+
+
+def test_samples_in_memory_are_held_to_the_same_limits(caplog: pytest.LogCaptureFixture) -> None:
+    stereo = np.stack([tone(0.5, RATE), np.zeros(RATE // 2, np.float32)], axis=1)
+    assert usable_samples(stereo, RATE) == pytest.approx(tone(0.5, RATE) / 2, abs=1e-7)
+    integers = np.array([16384, -32768] * 3000, np.int16)
+    assert usable_samples(integers, RATE)[:2].tolist() == [0.5, -1.0]
+    assert len(usable_samples(tone(3.0, 8000), 8000, limits=ReferenceLimits(longest=2.0))) == 16_000
+    assert "the recording is longer than 2 s" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("samples", "problem"),
+    [
+        (np.zeros(0, np.float32), "take is too short"),
+        (np.zeros(RATE, np.float32), "take is silent"),
+        (np.full(RATE, np.nan), "take holds NaN"),
+        (np.zeros((2, 2, 2), np.float32), "take cannot be audio"),
+        (np.zeros(RATE, bool), "take cannot be audio: bool"),
+    ],
+)
+def test_unusable_samples_in_memory(samples: np.ndarray, problem: str) -> None:
+    with pytest.raises(AudioFileError, match=problem):
+        usable_samples(samples, RATE, name="take")

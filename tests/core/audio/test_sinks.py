@@ -6,15 +6,19 @@ import stat
 import struct
 import threading
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
 import soundfile
+from numpy.typing import NDArray
+
 from ggtts.core.audio import sinks, wav
 from ggtts.core.audio.formats import FORMATS, S16, Container
 from ggtts.core.audio.sinks import AudioSink, PcmFileSink, PipeSink, check_output, open_sink
 from ggtts.core.errors import OutputError
+
+Capture = pytest.CaptureFixture[str]
 
 RATE = 24_000
 TONE = (0.5 * np.sin(np.arange(RATE) * 0.05)).astype(np.float32)
@@ -63,15 +67,74 @@ def test_a_pipe_has_the_same_samples_as_a_file(tmp_path: Path, name: str) -> Non
     assert pipe.getvalue()[:header] == (wav.stream_header(FORMATS[name].coding, RATE) if header else b"")
 
 
+def voiced_noise(seconds: float) -> NDArray[np.float32]:
+    """Something that an encoder cannot make small, [samples]."""
+    return (0.1 * np.random.default_rng(0).standard_normal(int(seconds * RATE))).astype(np.float32)
+
+
 @pytest.mark.parametrize("name", ENCODED)
-def test_an_encoded_pipe_is_a_complete_file(name: str) -> None:
-    pipe = io.BytesIO()
-    with sink_for("-", name, pipe) as sink:
-        sink.write(TONE)
+def test_an_encoded_pipe_flows_while_it_is_written_and_ends_as_the_file_does(
+    tmp_path: Path, name: str
+) -> None:
+    target, pipe = tmp_path / f"out{FORMATS[name].suffixes[0]}", io.BytesIO()
+    sent = []
+    with sink_for("-", name, pipe) as sink, sink_for(target, name) as file_sink:
+        for piece in np.array_split(voiced_noise(4), 25):
+            sink.write(piece)
+            file_sink.write(piece)
+            sent.append(len(pipe.getvalue()))
     assert not pipe.closed
-    pipe.seek(0)
-    samples, rate = soundfile.read(pipe)
-    assert len(samples) / rate == pytest.approx(1.0, abs=0.1)
+    assert len(pipe.getvalue()) == pytest.approx(target.stat().st_size, abs=100)
+    # Half a second of sound, then at least one more block each 1.1 seconds.
+    steps = [sent[index] for index in (3, 10, 17, 24)]
+    assert steps == sorted(set(steps))
+    if name == "flac":  # what the header says of the length is all that differs
+        assert pipe.getvalue()[42:] == target.read_bytes()[42:]
+    else:
+        pipe.seek(0)
+        samples, rate = soundfile.read(pipe)
+        assert len(samples) / rate == pytest.approx(4.0, abs=0.1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the flags of a file descriptor are those of POSIX")
+@pytest.mark.parametrize("name", ENCODED)
+def test_standard_output_that_is_a_file_gets_the_bytes_of_a_file(tmp_path: Path, name: str) -> None:
+    target, redirected = tmp_path / f"out{FORMATS[name].suffixes[0]}", tmp_path / "redirected"
+    with open(redirected, "wb") as stdout:
+        stdout.write(b"before")
+        stdout.flush()
+        with sink_for("-", name, stdout) as sink, sink_for(target, name) as file_sink:
+            sink.write(TONE)
+            file_sink.write(TONE)
+        stdout.write(b"after")
+    data = redirected.read_bytes()
+    assert (data[:6], data[-5:]) == (b"before", b"after")
+    # Ogg streams have a random serial number.
+    assert data[6:-5] == target.read_bytes() or name in ("ogg", "opus")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the flags of a file descriptor are those of POSIX")
+def test_a_file_that_only_grows_is_never_corrected(tmp_path: Path) -> None:
+    pipe = io.BytesIO()
+    with sink_for("-", "flac", pipe) as sink:
+        sink.write(TONE)
+    with open(tmp_path / "grown", "ab") as stdout, sink_for("-", "flac", stdout) as sink:
+        sink.write(TONE)
+    assert (tmp_path / "grown").read_bytes() == pipe.getvalue()
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_an_encoder_passes_on_what_goes_wrong_in_the_stream(name: str, capfd: Capture) -> None:
+    class Interrupted(io.BytesIO):
+        def write(self, data: Any) -> int:
+            raise KeyboardInterrupt if self.tell() else BrokenPipeError
+
+    for written in (b"", b"x"):
+        stream = Interrupted(written)
+        stream.seek(len(written))
+        with pytest.raises(KeyboardInterrupt if written else BrokenPipeError):
+            sink_for("-", name, stream).write(TONE)
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -102,14 +165,11 @@ def test_nothing_written_creates_nothing(tmp_path: Path, name: str) -> None:
     assert pipe.getvalue() == b""
 
 
-def test_each_utterance_on_a_pipe_can_have_its_header() -> None:
+def test_each_utterance_on_a_pipe_has_its_header() -> None:
     pipe = io.BytesIO()
-    sink = PipeSink("pipe", pipe, FORMATS["wav16"], RATE)
-    for _ in range(2):
-        sink.restart()
-        sink.write(TONE[:10])
-    sink.restart()
-    sink.close()
+    for samples in (TONE[:10], TONE[:0], TONE[:10]):
+        with PipeSink("pipe", pipe, FORMATS["wav16"], RATE) as sink:
+            sink.write(samples)
     assert pipe.getvalue() == 2 * (wav.stream_header(S16, RATE) + wav.encode_samples(TONE[:10], S16))
 
 

@@ -6,11 +6,12 @@ import struct
 import numpy as np
 import pytest
 import soundfile
-from ggtts.core.audio import wav
-from ggtts.core.audio.formats import F32, S16, S24, SampleCoding
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
+from ggtts.core.audio import wav
+from ggtts.core.audio.formats import F32, S16, S24, SampleCoding
 
 HEADERS = {S16: (1, 16), S24: (1, 24), F32: (3, 32)}
 

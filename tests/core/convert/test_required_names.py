@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ggtts.core.convert import qwen_codec, qwen_talker
+from ggtts.core.convert import omnivoice_base, omnivoice_codec, qwen_codec, qwen_talker
 from ggtts.core.convert.config_reader import read_json
 from support.gguf_files import Listing
 
@@ -16,6 +16,8 @@ from support.gguf_files import Listing
     [
         (qwen_talker, "talker", "qwen-talker-0.6b-base-F32"),
         (qwen_codec, "codec", "qwen-tokenizer-12hz-F32"),
+        (omnivoice_base, "omnivoice", "omnivoice-base-F32"),
+        (omnivoice_codec, "omnivoice_codec", "omnivoice-tokenizer-F32"),
     ],
 )
 def test_required_names(data: Path, family, folder: str, listing: str) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 
 import numpy as np
 import pytest
 
-from ggtts import _native
 from ggtts.core.engine import Engine, default_threads, devices
-from ggtts.core.engine.device import load_ggml
-from ggtts.core.errors import UsageError
+from ggtts.core.errors import EngineError, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +34,12 @@ def test_unknown_devices_are_named(name: str) -> None:
 def test_thread_counts_below_one_are_refused() -> None:
     with pytest.raises(UsageError, match="threads must be at least 1, not 0"):
         Engine("cpu", threads=0)
+
+
+def test_more_threads_than_cores_are_not_started(caplog: pytest.LogCaptureFixture) -> None:
+    cores = os.cpu_count() or 1
+    assert Engine("cpu", threads=100_000).threads == cores
+    assert f"this machine has {cores} cores" in caplog.text
 
 
 def test_state_survives_runs_and_effects_follow_outputs(engine: Engine) -> None:
@@ -130,11 +135,9 @@ def test_profile_names_every_node(engine: Engine) -> None:
     assert all(row[4] >= 0 for row in rows)
 
 
-def test_the_log_of_ggml_arrives_in_python(caplog: pytest.LogCaptureFixture, tmp_path: object) -> None:
-    load_ggml()
-    path = f"{tmp_path}/broken.gguf"
-    with open(path, "wb") as file:
-        file.write(b"GGUF" + b"\xff" * 60)
-    with caplog.at_level(logging.DEBUG, logger="ggtts.ggml"), pytest.raises(_native.FileError):
-        _native.GgufFile(path)
-    assert caplog.records
+def test_what_does_not_fit_is_an_error_and_the_log_of_ggml_arrives_in_python(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="ggtts.ggml"), pytest.raises(EngineError, match="no room"):
+        engine.state({"huge": ((1 << 22, 1 << 22), "f32")})
+    assert "failed to allocate" in caplog.text

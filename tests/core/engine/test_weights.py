@@ -8,6 +8,7 @@ import gguf
 import numpy as np
 import pytest
 
+from ggtts import _native
 from ggtts.core.engine import Engine
 from ggtts.core.errors import ModelFileError
 
@@ -128,13 +129,71 @@ def test_missing_tensors_are_named(engine: Engine, path: Path) -> None:
         engine.weights(path).tensor("absent")
 
 
+@pytest.mark.parametrize("kind", QUANTISED)
+def test_quantised_rows_are_those_of_the_reference(kind: str, values: np.ndarray) -> None:
+    """gguf's own Python quantisation is byte-equal for these types."""
+    stored = _native.quantize_rows(values, kind)
+    assert stored.tobytes() == gguf.quantize(values, QUANTISED[kind]).tobytes()
+
+
+def test_quantisation_refuses_what_a_type_cannot_hold(values: np.ndarray) -> None:
+    assert _native.type_layout("q4_k") == (256, 144, 12)
+    with pytest.raises(ValueError, match="not whole blocks of 32"):
+        _native.quantize_rows(values[:, :40].copy(), "q8_0")
+    with pytest.raises(ValueError, match="needs an importance matrix"):
+        _native.quantize_rows(values, "iq2_xxs")
+    with pytest.raises(ValueError, match="no type of weights"):
+        _native.quantize_rows(values, "i32")
+    with pytest.raises(ValueError, match="importance of 3 columns"):
+        _native.quantize_rows(values, "q4_k", np.ones(3, np.float32))
+    with_importance = _native.quantize_rows(values, "q4_k", np.linspace(0.1, 9, WIDTH, dtype=np.float32))
+    assert with_importance.tobytes() != _native.quantize_rows(values, "q4_k").tobytes()
+
+
+def test_long_names_are_read(engine: Engine, values: np.ndarray, tmp_path: Path) -> None:
+    name = "encoder." * 12 + "weight"
+    writer = gguf.GGUFWriter(tmp_path / "long.gguf", "test")
+    writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    np.testing.assert_array_equal(engine.weights(tmp_path / "long.gguf").array(name), values)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damaged_headers_are_refused_or_read(engine: Engine, path: Path, tmp_path: Path, seed: int) -> None:
+    """Whatever is flipped, nothing crashes, and nothing is read that the file does not contain."""
+    random = np.random.default_rng(seed)
+    content = bytearray(path.read_bytes())
+    for position in random.integers(4, 900, size=random.integers(1, 6)):
+        content[position] = random.integers(256)
+    (tmp_path / "damaged.gguf").write_bytes(content)
+    try:
+        weights = engine.weights(tmp_path / "damaged.gguf")
+    except ModelFileError as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+    if refusal:
+        assert "damaged.gguf" in refusal
+        assert "\n" not in refusal
+        return
+    assert isinstance(weights.metadata, dict)
+    for name in weights.names():
+        weights.array(name)
+
+
 def test_files_that_are_not_models(engine: Engine, path: Path, tmp_path: Path) -> None:
     whole = path.read_bytes()
     cases = {
         "missing.gguf": (None, "No such file"),
         "empty.gguf": (b"", "empty"),
         "wave.gguf": (b"RIFF" + whole[4:], "not a GGUF file"),
-        "header.gguf": (whole[:100], "header cannot be read"),
+        "header.gguf": (whole[:100], "damaged or truncated"),
+        "version.gguf": (whole[:4] + b"\x09\x00\x00\x00" + whole[8:], "version 9 is not supported"),
+        "big_endian.gguf": (whole[:4] + b"\x00\x00\x00\x03" + whole[8:], "big-endian"),
+        "many.gguf": (whole[:8] + b"\xff" * 8 + whole[16:], "tensors do not fit the file"),
         "truncated.gguf": (whole[:-2000], "truncated"),
     }
     for name, (content, message) in cases.items():

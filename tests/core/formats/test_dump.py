@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from ggtts.core.errors import OutputError
 from ggtts.core.formats.dump import read_dump, write_dump
 

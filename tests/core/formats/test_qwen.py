@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ggtts.core.errors import ModelFileError
 from ggtts.core.formats.gguf_types import file_type_name
 from ggtts.core.formats.qwen import CodecFile, Speaker, TalkerFile, TransformerSizes, plain_size

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ggtts.core.errors import AudioFileError, OutputError
-from ggtts.core.formats import rvq
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
+from ggtts.core.errors import AudioFileError, OutputError
+from ggtts.core.formats import rvq
 
 FRAME = [1221, 279, 2028, 717, 149, 753, 131, 1821, 1283, 1750, 1015, 109, 524, 997, 747, 111]
 """The first frame of freeman.rvq, an example of qwentts.cpp."""
@@ -63,14 +64,22 @@ def test_codes_that_do_not_fit(value: int) -> None:
         rvq.pack(np.full((1, 16), value))
 
 
-@pytest.mark.parametrize("size", [0, 1, 21, 23, 43, 45])
+@pytest.mark.parametrize("size", [0, 1, 21, 24, 43, 46])
 def test_ragged_data(tmp_path: Path, size: int) -> None:
     path = tmp_path / "codes.rvq"
     path.write_bytes(bytes(size))
     with pytest.raises(
-        AudioFileError, match=rf"codes\.rvq is not a whole number of frames: {size} bytes.* 22"
+        AudioFileError, match=rf"codes\.rvq is not a whole number of frames: {size} bytes.* multiple of 22$"
     ):
         rvq.read(path)
+
+
+def test_one_byte_too_many_is_read_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "codes.rvq"
+    codes = np.random.default_rng(2).integers(0, 2048, (3, 16))
+    path.write_bytes(rvq.pack(codes) + b"\xff")
+    assert (rvq.read(path) == codes).all()
+    assert "codes.rvq ends with a byte that belongs to no code" in caplog.text
 
 
 def test_file_round_trip(tmp_path: Path) -> None:

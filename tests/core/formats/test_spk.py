@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from ggtts.core.errors import AudioFileError, OutputError
 from ggtts.core.formats import spk
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from ggtts.core.engine import Engine, WeightScope
 from support.random_weights import write_weights
 

@@ -6,8 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from ggtts.core.engine import Engine
-from ggtts.core.nn.attention import KEYS_STRIDE, Sight, attend, mask_values
+from ggtts.core.nn.attention import (
+    KEYS_STRIDE,
+    Sight,
+    attend,
+    attend_to_all,
+    key_count_arrays,
+    key_count_input,
+    mask_values,
+)
 from ggtts.core.nn.config import Arithmetic, TransformerConfig
 from support import reference_transformer as reference
 from support.comparing import deviation
@@ -82,3 +91,21 @@ def test_mask_values() -> None:
     seen = mask_values(np.array([1, 3]), keys=5, window=2) == 0
     assert seen.tolist() == [[True, True, False, False, False], [False, False, True, True, False]]
     assert (mask_values(np.array([2]), keys=4, window=0) == 0).tolist() == [[True, True, True, False]]
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_every_query_sees_every_key(engine: Engine, fused: bool) -> None:
+    query, keys, values, _ = random_case(19, np.float32)
+    graph = engine.graph()
+    q = graph.input("q", query.shape[::-1])
+    k, v = (graph.input(name, (CONFIG.head_dim, 19, CONFIG.kv_heads)) for name in ("k", "v"))
+    count = key_count_input(graph, "count") if fused else None
+    scale = CONFIG.head_dim**-0.5
+    program = graph.program({"y": attend_to_all(q, k, v, count, scale)})
+    counted = key_count_arrays(engine, "count", 19) if fused else {}
+    y = program(q=query, k=keys.transpose(1, 0, 2).copy(), v=values.transpose(1, 0, 2).copy(), **counted)["y"]
+    group = CONFIG.heads // CONFIG.kv_heads
+    keys, values = (np.repeat(array.astype(np.float64), group, axis=1) for array in (keys, values))
+    weights = np.exp(np.einsum("thd,khd->htk", query, keys) * scale)
+    expected = np.einsum("htk,khd->thd", weights / weights.sum(-1, keepdims=True), values)
+    assert deviation(y, expected.reshape(len(query), -1)) < LAYER

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
+
 from ggtts.core.engine import Engine, Tensor, WeightScope
 from ggtts.core.nn.conv import (
     CausalConv1d,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from ggtts.core.engine import Engine, Tensor
 from ggtts.core.nn.config import Arithmetic, TransformerConfig
 from ggtts.core.nn.kv_cache import KVCache

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
+
 from ggtts.core.engine import Engine, Tensor, WeightScope
 from ggtts.core.nn.feed_forward import GeluMlp, SwiGLU
 from ggtts.core.nn.linear import Linear

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+
 from ggtts.core.engine import Engine, WeightScope
 from ggtts.core.nn.rvq import CodebookSum, nearest_entries
 from support.comparing import deviation

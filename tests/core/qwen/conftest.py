@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import pytest
+
 from ggtts.core.engine import Engine
+from ggtts.core.qwen.model import QwenTTS
+from support.data import CODEC
 from support.qwen_parts import Parts
 
 
@@ -21,3 +24,15 @@ def engine() -> Engine:
 def parts(engine: Engine, tiny_gguf: Callable[..., Path]) -> Callable[[str], Parts]:
     """Tiny talkers by repository name, taken apart."""
     return lru_cache(maxsize=None)(lambda name: Parts.open(engine, tiny_gguf(name)))
+
+
+@pytest.fixture(scope="session")
+def open_tiny(tiny_gguf: Callable[..., Path]) -> Callable[..., QwenTTS]:
+    """Tiny models by the repository name of their talker and the options of `QwenTTS.open`, opened once each."""
+
+    @cache
+    def opened(name: str = "Qwen3-TTS-12Hz-0.6B-CustomVoice", **options: object) -> QwenTTS:
+        settings = {"device": "cpu", "threads": 1, **options}
+        return QwenTTS.open(tiny_gguf(name), tiny_gguf(CODEC), **settings)  # type: ignore[arg-type]
+
+    return opened

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
+
 from ggtts.core.errors import EngineError, UsageError
 from ggtts.core.qwen.code_predictor import Choose, ExpandedFrame
 from ggtts.core.qwen.generation import FrameSampler, Session, Utterance
+from ggtts.core.qwen.guard import Guard
 from ggtts.core.qwen.prompt import Prompt
 from ggtts.core.qwen.talker import TalkerStep
 from ggtts.core.qwen.timings import Stopwatch
@@ -35,14 +38,15 @@ class ScriptedTalker:
     script: list[np.ndarray]
     limit: int | None = None
     length: int = 0
+    expected: int = 0
     rows: list[np.ndarray] = field(default_factory=list)
 
     @property
     def full(self) -> bool:
         return self.limit is not None and self.length >= self.limit
 
-    def prefill(self, prompt: np.ndarray, *, frames: int = 0) -> TalkerStep:
-        self.length = len(prompt)
+    def prefill(self, prompt: np.ndarray, *, frames: int = 0, taps: Sequence[int | str] = ()) -> TalkerStep:
+        self.length, self.expected = len(prompt), frames
         return self._step()
 
     def decode(self, row: np.ndarray) -> TalkerStep:
@@ -70,7 +74,11 @@ class ScriptedPredictor:
 
 
 def utterance(
-    talker: ScriptedTalker, max_frames: int = 100, prompt_rows: int = 3, **options: Any
+    talker: ScriptedTalker,
+    max_frames: int = 100,
+    prompt_rows: int = 3,
+    guard: Guard | None = None,
+    **options: Any,
 ) -> Utterance:
     """A greedy utterance with two rows of trailing text, 0.1 and 0.2, then 0.5."""
     file = talker_file(
@@ -88,7 +96,8 @@ def utterance(
     )
     greedy = SamplingOptions(do_sample=False)
     sampler = FrameSampler(file, SamplingOptions(do_sample=False, **options), greedy, seed=1)
-    return Utterance(Session(talker, ScriptedPredictor()), prompt, sampler, max_frames, Stopwatch())  # type: ignore[arg-type]
+    session: Any = Session(talker, ScriptedPredictor())  # type: ignore[arg-type]
+    return Utterance(session, prompt, sampler, max_frames, Stopwatch(), guard=guard)
 
 
 def test_frames_until_the_end_of_speech() -> None:
@@ -151,6 +160,29 @@ def test_a_full_context_ends_the_utterance_with_what_exists(limit: int, frames: 
 def test_a_prompt_beyond_the_context_is_an_error() -> None:
     with pytest.raises(UsageError, match="needs 3 positions, and the model has 2"):
         list(utterance(ScriptedTalker([], limit=2)))
+
+
+def test_the_guard_ends_what_takes_too_long() -> None:
+    talker = ScriptedTalker([logits(4 + index % 30) for index in range(200)])
+    guard = Guard("Huh?", frame_rate=12.5)
+    speech = utterance(talker, max_frames=190, guard=guard)
+    assert len(list(speech)) == guard.most_frames < 100
+    assert speech.stop == "runaway"
+    assert "more than the text can take" in str(speech.runaway)
+    assert talker.expected == guard.most_frames, "no memory is set aside for frames that the guard forbids"
+
+
+def test_the_guard_ends_repetition_and_keeps_it() -> None:
+    speech = utterance(ScriptedTalker([logits(5), *[logits(4)] * 99]), guard=Guard("Hello. " * 50, 12.5))
+    assert [frame[0] for frame in speech] == [5, *[4] * 26]
+    assert speech.stop == "runaway"
+    assert "repeats the same 0.08 s" in str(speech.runaway)
+
+
+def test_a_frame_limit_below_the_guard_is_a_frame_limit() -> None:
+    speech = utterance(ScriptedTalker([logits(4)] * 99), max_frames=20, guard=Guard("Huh?", 12.5))
+    assert len(list(speech)) == 20
+    assert (speech.stop, speech.runaway) == ("max_frames", None)
 
 
 def test_logits_that_are_no_numbers_are_an_error() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from ggtts.core.engine import Engine
 from ggtts.core.errors import ModelFileError, UsageError
 from ggtts.core.qwen.model import QwenTTS, Sampling, Speech, SpeechRequest
@@ -19,14 +20,6 @@ Load = Callable[[str], Golden]
 Gguf = Callable[..., Path]
 
 TALKER = "Qwen3-TTS-12Hz-0.6B-CustomVoice"
-
-
-@pytest.fixture(scope="module")
-def open_tiny(tiny_gguf: Gguf) -> Callable[..., QwenTTS]:
-    """Opens tiny models by the repository name of their talker."""
-    return lambda name=TALKER, **options: QwenTTS.open(
-        tiny_gguf(name), tiny_gguf(CODEC), device="cpu", threads=1, **options
-    )
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +129,33 @@ def test_a_full_context_ends_the_speech(tiny_gguf: Gguf, model: QwenTTS) -> None
         small.speak(replace(request, text="far too long for it " * 10))
 
 
+def test_a_text_with_options_is_a_request(model: QwenTTS) -> None:
+    wanted = model.speak(replace(REQUEST, sampling=Sampling(seed=11, top_k=3)))
+    options = {"speaker": "vivian", "language": "english", "max_frames": 12, "seed": 11, "top_k": 3}
+    assert (model.speak("Hello there.", **options).samples == wanted.samples).all()  # type: ignore[arg-type]
+    assert np.stack(list(model.frames("Hello there.", **options))).tolist() == wanted.codes.tolist()
+    assert model.resolve("Hello there.", **options).predictor.top_k == 50
+
+
+def test_options_that_cannot_be(model: QwenTTS) -> None:
+    with pytest.raises(TypeError, match=r"unknown option speeker; accepted: .*speaker"):
+        model.speak("Hello.", speeker="vivian")
+    with pytest.raises(TypeError, match="a SpeechRequest is complete: seed"):
+        model.speak(REQUEST, seed=3)
+    with pytest.raises(TypeError, match="a resolved request is complete: seed"):
+        model.speak(model.resolve(REQUEST), seed=3)
+
+
+@pytest.mark.parametrize("frames", [1, 5, 300])
+def test_decoding_in_chunks_changes_nothing(model: QwenTTS, frames: int) -> None:
+    speech = model.speak(REQUEST, codec_chunk_frames=frames)
+    assert (speech.samples == model.decode(speech.codes)).all()
+
+
+def test_threads_of_the_engine_change_nothing(open_tiny: Callable[..., QwenTTS], model: QwenTTS) -> None:
+    assert (open_tiny(threads=3).speak(REQUEST).samples == model.speak(REQUEST).samples).all()
+
+
 def test_the_first_speaker_where_that_is_wanted(open_tiny: Callable[..., QwenTTS]) -> None:
     request = replace(REQUEST, speaker=None)
     with pytest.raises(UsageError, match="needs --speaker"):
@@ -199,7 +219,12 @@ def test_text_to_samples_as_the_official_package(
     assert np.abs(speech.samples - case["wav"]).max() < WAVEFORM
 
 
-def test_samples_behind_a_reference(golden: Load, model: QwenTTS) -> None:
-    case = golden("0.6B-Base_icl_full")
-    samples = model.decode(np.concatenate([case["ref_codes"], case["codes"]]))
-    assert np.abs(samples[int(case["cut"]) :] - case["wav"]).max() < WAVEFORM
+def test_a_batch_of_the_official_package_row_by_row(golden: Load, open_tiny: Callable[..., QwenTTS]) -> None:
+    case, model = golden("batch_0.6B-CustomVoice"), open_tiny(kv_type="f32")
+    voices = [("vivian", "english"), ("eric", "auto"), ("ryan", "auto")]
+    for index, (text, (speaker, language)) in enumerate(zip(case.meta["texts"], voices, strict=True)):
+        wave = case[f"wav{index}"]
+        speech = model.speak(
+            text, speaker=speaker, language=language, greedy=True, max_frames=len(wave) // 1920
+        )
+        assert np.abs(speech.samples - wave).max() < WAVEFORM

@@ -6,18 +6,23 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
+from ggtts.core.formats.qwen import TalkerFile
 from ggtts.core.qwen.code_predictor import CodePredictorSession
-from ggtts.core.qwen.generation import Session, Utterance
+from ggtts.core.qwen.generation import FrameSampler, Session, Utterance
 from ggtts.core.qwen.prompt import PromptRequest
 from ggtts.core.qwen.talker import TalkerSession
 from ggtts.core.qwen.timings import Stopwatch
+from ggtts.core.sampling import SamplingOptions, TokenSampler
 from support.comparing import deviation
 from support.data import Golden, golden_names
 from support.qwen_parts import Parts, comparable_codes, greedy_sampler, prompt_request
-from support.tolerances import ACTIVATION, HALF_PRECISION_CACHE, LOGIT_MARGIN
+from support.tolerances import ACTIVATION, HALF_PRECISION_CACHE, LOGIT_MARGIN, PROBABILITY
 
 Load = Callable[[str], Golden]
 Open = Callable[[str], Parts]
+
+DEFAULT_SAMPLING = {"temperature": 0.9, "top_k": 50, "top_p": 1.0}
 
 CASES = [*golden_names("qwen_0"), *golden_names("qwen_1")]
 
@@ -119,6 +124,54 @@ def test_greedy_codes(case: Golden, parts: Open) -> None:
     assert utterance.stop == {"eos": "end_of_speech", "max_new_tokens": "max_frames"}[case.meta["stop"]]
 
 
+class Replay(FrameSampler):
+    """Draws what the official package drew, and compares the probabilities that it drew from."""
+
+    def __init__(self, case: Golden, file: TalkerFile) -> None:
+        drawn = {"temperature": 0.9, "top_k": 50, "top_p": 1.0, **case.meta["sampling"]}
+        sub = {name: drawn.get(f"subtalker_{name}", value) for name, value in DEFAULT_SAMPLING.items()}
+        talker = SamplingOptions(
+            **{name: drawn[name] for name in DEFAULT_SAMPLING},
+            repetition_penalty=case.meta["repetition_penalty"],
+        )
+        super().__init__(file, talker, SamplingOptions(**sub), seed=0)
+        self.case = case
+        self.compared = 0
+
+    def first(self, frame: int, logits: np.ndarray) -> int:
+        drawn = int(self.case["talker_draws"][frame])
+        self._compare(self._talker, logits, self.case["talker_probs"][frame])
+        forced = np.full(len(logits), -np.inf, np.float32)
+        forced[drawn] = 0
+        return super().first(frame, forced)
+
+    def other(self, frame: int, logits: np.ndarray, codebook: int) -> int:
+        index = 15 * frame + codebook - 1
+        if index < len(self.case["cp_probs"]):
+            self._compare(self._predictor, logits, self.case["cp_probs"][index])
+        return int(self.case["cp_draws"][index])
+
+    def _compare(self, sampler: TokenSampler, logits: np.ndarray, expected: np.ndarray) -> None:
+        np.testing.assert_allclose(sampler.probabilities(logits), expected, atol=PROBABILITY)
+        self.compared += 1
+
+
+@pytest.mark.parametrize("name", golden_names("qwen_sampling_"))
+def test_sampled_speech_with_the_official_draws(name: str, golden: Load, parts: Open) -> None:
+    case, model = golden(name), parts("Qwen3-TTS-12Hz-0.6B-Base")
+    request = PromptRequest(case.meta["text"], model.file.languages["english"], streamed_text=True)
+    sampler = Replay(case, model.file)
+    utterance = Utterance(
+        Session(model.talker.session("f32"), model.predictor.session("f32")),
+        model.prompts.build(request),
+        sampler,
+        case.meta["max_new_tokens"] - 1,
+        Stopwatch(),
+    )
+    assert [frame.tolist() for frame in utterance] == case["codes"].tolist()
+    assert sampler.compared == len(case["codes"]) + len(case["cp_probs"])
+
+
 @pytest.mark.parametrize("name", golden_names("qwen_sampling_"))
 def test_logits_behind_the_sampled_codes(name: str, golden: Load, parts: Open) -> None:
     case = golden(name)
@@ -149,9 +202,11 @@ def test_a_row_of_the_official_batch_is_an_utterance_of_its_own(golden: Load, pa
         }
         request = prompt_request(Golden("batch", {}, settings), model.file)
         attended = case["attention_mask"][index] == 1
-        assert (
-            deviation(model.prompts.build(request).rows, case["prompt_embeds"][index][attended]) < ACTIVATION
-        )
+        rows = model.prompts.build(request).rows
+        assert deviation(rows, case["prompt_embeds"][index][attended]) < ACTIVATION
+        for section in case["position_ids_prefill"]:
+            assert section[index][attended].tolist() == list(range(len(rows)))
+        assert (case["position_ids_step1"][:, index] == len(rows)).all()
 
 
 def test_one_session_serves_many_utterances(golden: Load, parts: Open) -> None:

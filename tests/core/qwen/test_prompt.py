@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from ggtts.core.errors import UsageError
 from ggtts.core.qwen.prompt import NO_CODE, Messages, Prompt, PromptRequest, Reference, lay_out
 from ggtts.core.text.tokenizer import TextTokenizer

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from ggtts.core.errors import ModelFileError, UsageError
 from ggtts.core.formats.qwen import Speaker
-from ggtts.core.qwen.requests import Sampling, SpeechRequest, resolve_request, sampling_options
+from ggtts.core.qwen.requests import Habits, Sampling, SpeechRequest, resolve_request, sampling_options
 from support.talker_files import NO_DEFAULTS, talker_file
 
 CUSTOM, BASE, DESIGN = talker_file(), talker_file("base"), talker_file("voice_design")
@@ -79,9 +80,9 @@ def test_what_cannot_be_right(file: Any, values: dict[str, Any], message: str) -
 
 
 def test_only_the_demo_voice_chooses_a_speaker_itself() -> None:
-    found = resolve_request(request(), CUSTOM, default_to_first_speaker=True)
-    assert found.speaker == "serena"
-    assert resolve_request(request(speaker="eric"), CUSTOM, default_to_first_speaker=True).speaker == "Eric"
+    habits = Habits(first_speaker=True)
+    assert resolve_request(request(), CUSTOM, habits).speaker == "serena"
+    assert resolve_request(request(speaker="eric"), CUSTOM, habits).speaker == "Eric"
 
 
 def test_instructions_reach_the_models_that_follow_them() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from ggtts.core.engine import Engine
 from ggtts.core.errors import AudioFileError, ModelFileError
 from ggtts.core.formats.qwen import TalkerFile
@@ -65,5 +66,7 @@ def test_shortest_recording(encoders: Encoders) -> None:
 
 def test_talker_without_a_speaker_encoder(engine: Engine, tiny_gguf: Callable[..., Path]) -> None:
     weights = engine.weights(tiny_gguf("Qwen3-TTS-12Hz-0.6B-CustomVoice"))
-    with pytest.raises(ModelFileError, match="no speaker encoder, it is a custom_voice model"):
+    with pytest.raises(
+        ModelFileError, match="no speaker encoder, which only base models have; it is a custom_voice model"
+    ):
         SpeakerEncoder(weights, TalkerFile.from_metadata(weights.metadata), engine)

@@ -4,6 +4,9 @@ import codecs
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ggtts.core.errors import TextError, UsageError
 from ggtts.core.text.decoding import (
     IncrementalDecoder,
@@ -12,8 +15,6 @@ from ggtts.core.text.decoding import (
     is_speakable,
     speakable_lines,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from support.data import DATA
 
 CASES = DATA / "cases"

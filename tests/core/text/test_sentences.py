@@ -1,9 +1,10 @@
 """Cutting text into sentences and pieces."""
 
 import pytest
-from ggtts.core.text.sentences import split_sentences, split_text, spoken_words
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ggtts.core.text.sentences import split_sentences, split_text, spoken_words
 from support.data import DATA
 
 CASES = DATA / "cases"

@@ -7,10 +7,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from tokenizers import Regex, normalizers, pre_tokenizers
+
 from ggtts.core.errors import ModelFileError, TextError
 from ggtts.core.text.tokenizer import ADDED_TOKEN, NORMAL_TOKEN, QWEN2_PATTERN, TextTokenizer
 from support.data import DATA, golden_json
-from tokenizers import Regex, normalizers, pre_tokenizers
 
 
 def gguf_arrays(checkpoint: Path) -> dict[str, list]:
@@ -87,6 +88,15 @@ def test_merges_that_begin_with_a_number_sign_are_used(
     assert "convert.py" in caplog.text
     assert len(poorer.encode("########")) > len(tokenizer.encode("########"))
     assert poorer.encode("Hello, world!") == tokenizer.encode("Hello, world!")
+
+
+def test_files_without_token_types(tokenizer: TextTokenizer, arrays: dict[str, list], official: dict) -> None:
+    """OmniVoice files have none, and leave ids without a token empty: added tokens are those that no merge makes."""
+    untyped = {key: value for key, value in arrays.items() if "token_type" not in key}
+    untyped["tokenizer.ggml.tokens"] = [*arrays["tokenizer.ggml.tokens"], "", "", "<|late|>"]
+    found = TextTokenizer.from_metadata(untyped)
+    assert all(found.encode(row["text"]) == row["ids"] for row in official["rows"])
+    assert found.encode("a<|late|>") == [*tokenizer.encode("a"), len(tokenizer) + 2]
 
 
 def test_a_complete_file_gives_no_warning(arrays: dict[str, list], caplog: pytest.LogCaptureFixture) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from ggtts.core.engine import Engine, Weights
 from ggtts.core.formats.qwen import CodecFile
 from ggtts.core.qwen.codec import CodecDecoder, CodecEncoder

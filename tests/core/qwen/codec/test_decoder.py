@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from ggtts.core.engine import Engine
 from ggtts.core.formats.qwen import CodecFile
 from ggtts.core.qwen.codec import CodecDecoder
@@ -45,6 +46,27 @@ def test_long_sequence_equals_the_undivided_decode(decoder: CodecDecoder, golden
     begin = int(case["window_start"])
     window = slice(begin, begin + len(case["unchunked_window"]))
     assert np.abs(decoder.decode(case["codes"])[window] - case["unchunked_window"]).max() < WAVEFORM
+
+
+def test_left_context_as_the_official_package_decodes_long_sequences(
+    decoder: CodecDecoder, golden: Load
+) -> None:
+    """The seam between its chunks is off by far more than any tolerance, which is why it is no way to decode."""
+    case = golden("codec_decode_chunked")
+    samples = decoder.decode_with_left_context(
+        case["codes"], int(case["chunk_size"]), int(case["left_context"])
+    )
+    begin = int(case["window_start"])
+    window = slice(begin, begin + len(case["chunked_window"]))
+    assert samples.shape == (340 * 1920,)
+    assert np.abs(samples[window] - case["chunked_window"]).max() < WAVEFORM
+    assert np.abs(case["unchunked_window"] - case["chunked_window"]).max() > 10 * WAVEFORM
+
+
+def test_left_context_of_a_short_sequence(decoder: CodecDecoder, golden: Load) -> None:
+    codes = golden("codec_decode_short")["codes"]
+    assert (decoder.decode_with_left_context(codes) == decoder.decode(codes)).all()
+    assert decoder.decode_with_left_context(codes[:0]).shape == (0,)
 
 
 def test_frames_that_the_official_package_decodes_in_a_batch(decoder: CodecDecoder, golden: Load) -> None:

@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from ggtts.core.qwen.codec import CodecDecoder
-from ggtts.core.qwen.codec.decoder import widths
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from ggtts.core.qwen.codec import CodecDecoder
+from ggtts.core.qwen.codec.decoder import widths
 
 
 def random_codes(frames: int, seed: int) -> np.ndarray:
@@ -31,6 +32,14 @@ def test_any_cut_equals_the_undivided_decode(decoder: CodecDecoder, lengths: lis
     lengths = lengths if sum(lengths) else [1]
     undivided = decoder.stages(codes)["samples"][:, 0]
     assert (in_pieces(decoder, codes, lengths) == undivided).all()
+
+
+def test_every_way_to_cut_six_frames(decoder: CodecDecoder) -> None:
+    codes = random_codes(6, 11)
+    undivided = decoder.stages(codes)["samples"][:, 0]
+    for cuts in range(1 << 5):
+        bounds = [0, *(place for place in range(1, 6) if cuts >> (place - 1) & 1), 6]
+        assert (in_pieces(decoder, codes, np.diff(bounds).tolist()) == undivided).all(), bounds
 
 
 def test_one_frame_at_a_time(decoder: CodecDecoder) -> None:

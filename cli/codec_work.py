@@ -1,0 +1,167 @@
+"""The work of qwen-codec: one job after the other done with an open codec."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.audio.formats import STANDARD_STREAM
+from ..core.audio.reference import DEFAULT_LIMITS, read_recording
+from ..core.audio.sinks import check_output, open_sink
+from ..core.errors import AudioFileError, GgttsError, OutputError
+from ..core.formats import rvq, spk
+from ..core.output_files import write_file
+from ..core.qwen.codec.model import WHOLE_RECORDING, Codec
+from .codec_jobs import Job
+from .streams import binary_output
+
+_LOGGER = logging.getLogger(__name__)
+
+OnPart = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a job has made.
+
+    Attributes:
+        frames: of codes, written or read.
+        audio_seconds: their duration.
+        lines: what was done, in the lines that qwentts.cpp prints.
+    """
+
+    frames: int
+    audio_seconds: float
+    lines: tuple[str, ...]
+
+
+def convert(job: Job, codec: Codec, on_part: OnPart) -> Outcome:
+    """Do a job; `on_part` is told which part of it is done, up to 1.
+
+    Raises:
+        AudioFileError: the input cannot be read or used.
+        OutputError: an output cannot be written; nothing partial is left.
+        EngineError: the device failed or ran out of memory.
+    """
+    for output in (job.output, job.embedding):
+        if output is not None and output != STANDARD_STREAM:
+            check_output(output)
+    return _encode(job, codec, on_part) if job.encodes else _decode(job, codec, on_part)
+
+
+def make_folder(job: Job) -> None:
+    """Make the folder of a job's output.
+
+    Raises:
+        OutputError: that is not possible.
+    """
+    folder = Path(job.output).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make folder {str(folder)!r}: {error.strerror or error}") from error
+
+
+def self_test(codec: Codec) -> str:
+    """Encode and decode a second of sound, with a talker embed it too, and describe the codec.
+
+    Raises:
+        GgttsError: what comes out is wrong.
+    """
+    tone = 0.25 * np.sin(np.arange(codec.info.input_sample_rate) * 0.05).astype(np.float32)
+    samples = codec.decode(codec.encode(tone))
+    if codec.has_speaker_encoder:
+        samples = np.concatenate([samples, codec.speaker(tone)])
+    if not np.isfinite(samples).all():
+        raise GgttsError("the load self-test failed: the codec computes NaN or infinite values")
+    return (
+        f"{codec.codebooks} codebooks of {codec.entries} entries,"
+        f" {codec.frame_rate:g} frames per second, {codec.sample_rate} Hz, on {codec.engine.device.name}"
+    )
+
+
+def _encode(job: Job, codec: Codec, on_part: OnPart) -> Outcome:
+    name = job.source.name
+    samples, rate = read_recording(job.source.open(), limits=WHOLE_RECORDING, name=name)
+    # An unusable reference is known by its embedding, which is computed first: then neither file is written.
+    embedding = None if job.embedding is None else codec.speaker(samples, rate, name=name)
+    if job.embedding is None:
+        _warn_of_no_voice(samples, rate, name)
+    codes = codec.encode(samples, rate, name=name, on_progress=on_part)
+    data = rvq.pack(codes)
+    _write(job.output, data)
+    frames, seconds = len(codes), len(samples) / rate
+    lines = [
+        f"[Codec] Encode: {name}, {len(samples)} samples @ {rate} Hz"
+        f" ({frames} frames @ {codec.frame_rate:g} Hz, {seconds:.2f} s)",
+        f"[Codec] Wrote {_shown(job.output)}: K={codec.codebooks} T={frames},"
+        f" {codes.size} codes -> {len(data)} packed bytes",
+    ]
+    if job.embedding is not None and embedding is not None:
+        spk.write(Path(job.embedding), embedding)
+        lines.append(
+            f"[Codec] Wrote {job.embedding}: {len(embedding)} f32 values ({4 * len(embedding)} bytes)"
+        )
+    return Outcome(frames, seconds, tuple(lines))
+
+
+def _decode(job: Job, codec: Codec, on_part: OnPart) -> Outcome:
+    assert job.audio_format is not None
+    name = job.source.name
+    codes = rvq.parse(_bytes(job), codec.codebooks, codec.entries, source=name)
+    frames, written = len(codes), 0
+    with open_sink(job.output, job.audio_format, codec.sample_rate, stdout=binary_output) as sink:
+        for piece in codec.pieces(codes):
+            sink.write(piece)
+            written += len(piece)
+            on_part(written / (frames * codec.info.frame_samples))
+    seconds = written / codec.sample_rate
+    return Outcome(
+        frames,
+        seconds,
+        (
+            f"[Codec] Decode: {name}, K={codec.codebooks} T={frames} ({frames / codec.frame_rate:.2f} s)",
+            f"[Codec] Wrote {_shown(job.output)}: {written} samples @ {codec.sample_rate} Hz, {seconds:.2f} s",
+        ),
+    )
+
+
+def _warn_of_no_voice(samples: NDArray[np.float32], rate: int, name: str) -> None:
+    """Codes of silence are codes, but no voice to clone."""
+    if len(samples) < DEFAULT_LIMITS.shortest * rate:
+        _LOGGER.warning("%s is shorter than %g s: too short for a reference", name, DEFAULT_LIMITS.shortest)
+    elif np.abs(samples).max() < DEFAULT_LIMITS.silence:
+        _LOGGER.warning("%s is silent: there is no voice in it", name)
+
+
+def _bytes(job: Job) -> bytes:
+    path = job.source.path
+    if path is None:
+        return job.source.data
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise AudioFileError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _write(output: str, data: bytes) -> None:
+    if output != STANDARD_STREAM:
+        write_file(Path(output), data)
+        return
+    stream = binary_output("a .rvq file")
+    try:
+        stream.write(data)
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write 'standard output': {error.strerror or error}") from error
+
+
+def _shown(output: str) -> str:
+    return "<stdout>" if output == STANDARD_STREAM else output

@@ -1,0 +1,282 @@
+"""The options of `omnivoice-tts`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .options import FiniteFloat, Int64, option_group
+
+SECTIONS = {
+    "Required": ["model", "codec", "output"],
+    "Voice and language": [
+        *("lang", "instruct", "ref_wav", "ref_text", "ref_rvq", "no_denoise", "no_preprocess_prompt"),
+    ],
+    "Output": ["format_name", "no_postprocess", "stream_by_line", "fail_fast"],
+    "Dubbing": ["srt", "srt_report"],
+    "Length": ["duration", "speed", "chunk_duration", "chunk_threshold"],
+    "Generation": [
+        *(
+            "seed",
+            "steps",
+            "guidance",
+            "t_shift",
+            "layer_penalty",
+            "position_temp",
+            "class_temp",
+            "cfg_compat",
+        ),
+    ],
+    "Machine": ["device", "threads", "no_fa", "clamp_fp16"],
+    "Debug": ["dump", "llm_test", "maskgit_test"],
+    "Lists": ["list_languages", "list_devices"],
+}
+"""The options by the headings that `--help` has."""
+
+INPUT_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line, one field for each option."""
+
+    model: Path | None
+    codec: Path | None
+    output: str | None
+    format_name: str | None
+    lang: str | None
+    instruct: str | None
+    ref_wav: Path | None
+    ref_rvq: Path | None
+    ref_text: Path | None
+    no_preprocess_prompt: bool
+    no_denoise: bool
+    duration: float
+    speed: float | None
+    chunk_duration: float
+    chunk_threshold: float
+    no_postprocess: bool
+    stream_by_line: bool
+    fail_fast: bool
+    srt: Path | None
+    srt_report: Path | None
+    seed: int
+    steps: int
+    guidance: float
+    t_shift: float
+    layer_penalty: float
+    position_temp: float
+    class_temp: float
+    cfg_compat: bool
+    device: str | None
+    threads: int | None
+    no_fa: bool
+    clamp_fp16: bool
+    dump: Path | None
+    llm_test: Path | None
+    maskgit_test: bool
+    list_languages: bool
+    list_devices: bool
+    quiet: bool
+    verbose: bool
+
+    @property
+    def has_reference(self) -> bool:
+        """A voice to clone was named."""
+        return self.ref_wav is not None or self.ref_rvq is not None
+
+    @property
+    def debug_mode(self) -> str | None:
+        """The debug option that was given, as it is typed."""
+        if self.llm_test is not None:
+            return "--llm-test"
+        return "--maskgit-test" if self.maskgit_test else None
+
+
+def model_options() -> Callable[[Any], Any]:
+    """Add the model files."""
+    return option_group(
+        click.option("--model", type=INPUT_FILE, help="Language model GGUF (omnivoice-base-*.gguf)."),
+        click.option("--codec", type=INPUT_FILE, help="Codec GGUF (omnivoice-tokenizer-*.gguf)."),
+    )
+
+
+def voice_options() -> Callable[[Any], Any]:
+    """Add language, voice and reference options."""
+    return option_group(
+        click.option(
+            "--lang",
+            metavar="NAME",
+            help="Language of the text: name or code of one of 646.  [default: None, the model finds out]",
+        ),
+        click.option(
+            "--instruct",
+            metavar="TEXT",
+            help='Voice to design: "female, young adult, low pitch, british accent".  [default: None]',
+        ),
+        click.option("--ref-wav", type=INPUT_FILE, help="Voice to clone: a recording, best of 3 to 10 s."),
+        click.option(
+            "--ref-text", type=INPUT_FILE, help="Voice to clone: text file with what the recording says."
+        ),
+        click.option(
+            "--ref-rvq",
+            type=INPUT_FILE,
+            help="Voice to clone: codes made by omnivoice-codec, instead of --ref-wav.",
+        ),
+        click.option(
+            "--no-denoise", is_flag=True, help="Do not ask for clean speech from a noisy reference."
+        ),
+        click.option(
+            "--no-preprocess-prompt",
+            is_flag=True,
+            help="Leave silence in the reference, and the end of its text as it is.",
+        ),
+    )
+
+
+def length_options() -> Callable[[Any], Any]:
+    """Add durations, and the way text and audio are cut."""
+    return option_group(
+        click.option(
+            "--duration",
+            type=FiniteFloat(min=0),
+            default=0.0,
+            metavar="SECONDS",
+            help="How long the speech is.  [default: as the text usually takes]",
+        ),
+        click.option(
+            "--speed",
+            type=FiniteFloat(min=0, min_open=True),
+            metavar="N",
+            help="How many times faster than usual, instead of --duration.",
+        ),
+        click.option(
+            "--chunk-duration",
+            type=float,
+            default=15.0,
+            metavar="SECONDS",
+            show_default=True,
+            help="Length of the chunks that a long text is cut into; 0 or less cuts nothing.",
+        ),
+        click.option(
+            "--chunk-threshold",
+            type=float,
+            default=30.0,
+            metavar="SECONDS",
+            show_default=True,
+            help="Texts that take less are not cut.",
+        ),
+        click.option(
+            "--no-postprocess", is_flag=True, help="Cut no silence, fade nothing: as the codec decodes it."
+        ),
+        click.option(
+            "--stream-by-line",
+            is_flag=True,
+            help="With -o -: speak each line as it arrives, each with a header of its own.",
+        ),
+        click.option(
+            "--fail-fast", is_flag=True, help="With --stream-by-line: stop at the first line that fails."
+        ),
+        click.option(
+            "--srt",
+            type=INPUT_FILE,
+            help="Subtitles to dub (SRT, VTT, ASS) instead of standard input: each cue in its slot.",
+        ),
+        click.option(
+            "--srt-report",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="With --srt: write what became of each cue, as JSON.",
+        ),
+    )
+
+
+def generation_options() -> Callable[[Any], Any]:
+    """Add how the codes are found."""
+    return option_group(
+        click.option(
+            "--seed",
+            metavar="N",
+            type=Int64(),
+            default=-1,
+            show_default=True,
+            help="Random seed; negative: a random one.",
+        ),
+        click.option(
+            "--steps",
+            metavar="N",
+            type=click.IntRange(min=1),
+            default=32,
+            show_default=True,
+            help="Passes through the model; fewer are faster.",
+        ),
+        *(_number(*row) for row in _NUMBERS),
+        click.option(
+            "--cfg-compat",
+            is_flag=True,
+            help="Guidance as omnivoice.cpp computes it, for comparisons with it.",
+        ),
+    )
+
+
+_NUMBERS = (
+    ("--guidance", FiniteFloat(min=0), 2.0, "How closely the text is followed; 0: without guidance."),
+    ("--t-shift", FiniteFloat(min=0, min_open=True), 0.1, "Below 1: fewer codes in the first steps."),
+    ("--layer-penalty", click.FLOAT, 5.0, "Puts off codes of higher codebooks."),
+    ("--position-temp", FiniteFloat(min=0), 5.0, "Randomness in the choice of places."),
+    ("--class-temp", FiniteFloat(min=0), 0.0, "Randomness in the choice of codes."),
+)
+
+
+def _number(flag: str, kind: click.ParamType[Any], default: float, text: str) -> Callable[[Any], Any]:
+    return click.option(flag, metavar="N", type=kind, default=default, show_default=True, help=text)
+
+
+def arithmetic_options() -> Callable[[Any], Any]:
+    """Add the ways of computing."""
+    return option_group(
+        click.option(
+            "--no-fa",
+            is_flag=True,
+            help="Compute attention with plain matrix products and a softmax, not with a fused operation.",
+        ),
+        click.option(
+            "--clamp-fp16",
+            is_flag=True,
+            help="Keep activations within the range of float16, for GPUs that compute in it.",
+        ),
+    )
+
+
+def debug_options() -> Callable[[Any], Any]:
+    """Add dumps and tests of the language model."""
+    return option_group(
+        click.option(
+            "--dump",
+            type=click.Path(file_okay=False, path_type=Path),
+            metavar="DIR",
+            help="Write the stages of the model here, as float32 .bin files.",
+        ),
+        click.option(
+            "--llm-test",
+            type=INPUT_FILE,
+            help="One run of the language model on this file (int32 K, S, ids[K][S], mask[S]); -o takes the logits.",
+        ),
+        click.option(
+            "--maskgit-test",
+            is_flag=True,
+            help="Find the codes of the text without random numbers; -o takes them as int32 [K][T].",
+        ),
+    )
+
+
+def list_options() -> Callable[[Any], Any]:
+    """Add the options that print a list instead of speaking."""
+    return option_group(
+        click.option("--list-languages", is_flag=True, help="Print the languages: code, name, other names."),
+        click.option("--list-devices", is_flag=True, help="Print the devices that --device takes."),
+    )

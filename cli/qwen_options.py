@@ -1,0 +1,192 @@
+"""The options of `qwen-tts`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .options import FiniteFloat, option_group
+
+INPUT_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+REFERENCE_FLAGS = ("ref_wav", "ref_text", "ref_spk", "ref_rvq")
+DEFAULT_CODEC_SECONDS = 24.0
+
+SECTIONS = {
+    "Model": ("model", "codec"),
+    "Output": ("output", "format_name", "stream_by_line", "fail_fast", "stream_frames"),
+    "Voice": ("lang", "speaker", "instruct", "ref_wav", "ref_text", "ref_spk", "ref_rvq"),
+    "Length": ("max_new", "no_guard", "no_chunk", "codec_chunk_dur"),
+    "Sampling": (
+        *("seed", "greedy", "temp", "top_k", "top_p", "rep_pen"),
+        *("sub_temp", "sub_top_k", "sub_top_p"),
+    ),
+    "Machine": ("device", "threads", "kv_type", "no_fa", "clamp_fp16", "dump"),
+    "Lists": ("list_speakers", "list_languages", "list_devices"),
+}
+"""The headings of `--help`."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line, one field for each option."""
+
+    model: Path | None
+    codec: Path | None
+    output: str | None
+    format_name: str | None
+    lang: str
+    instruct: str | None
+    speaker: str | None
+    ref_wav: Path | None
+    ref_spk: Path | None
+    ref_rvq: Path | None
+    ref_text: Path | None
+    max_new: int
+    codec_chunk_dur: float
+    stream_frames: int | None
+    stream_by_line: bool
+    fail_fast: bool
+    no_chunk: bool
+    no_guard: bool
+    seed: int
+    greedy: bool
+    temp: float | None
+    top_k: int | None
+    top_p: float | None
+    rep_pen: float | None
+    sub_temp: float | None
+    sub_top_k: int | None
+    sub_top_p: float | None
+    device: str | None
+    threads: int | None
+    kv_type: str
+    no_fa: bool
+    clamp_fp16: bool
+    dump: Path | None
+    list_speakers: bool
+    list_languages: bool
+    list_devices: bool
+    quiet: bool
+    verbose: bool
+
+    @property
+    def uses_demo(self) -> bool:
+        """Neither model file was named."""
+        return self.model is None and self.codec is None
+
+    @property
+    def lists(self) -> bool:
+        """Something about the model is to be listed, and nothing spoken."""
+        return self.list_speakers or self.list_languages
+
+    @property
+    def reference_flags(self) -> list[str]:
+        """The clone options that were given, as they are typed."""
+        return [flag_name(name) for name in REFERENCE_FLAGS if getattr(self, name) is not None]
+
+
+def flag_name(field: str) -> str:
+    """Return how the option of a field is typed."""
+    return f"--{field.replace('_', '-')}"
+
+
+def model_options() -> Callable[[Any], Any]:
+    """Add the model files."""
+    return option_group(
+        click.option("--model", type=INPUT_FILE, help="Talker GGUF.  [default: the packaged demo voice]"),
+        click.option("--codec", type=INPUT_FILE, help="Codec GGUF, together with --model."),
+    )
+
+
+def voice_options() -> Callable[[Any], Any]:
+    """Add language, voice and reference options."""
+    return option_group(
+        click.option(
+            "--lang", metavar="NAME", default="auto", show_default=True, help="Language of the text."
+        ),
+        click.option("--speaker", metavar="NAME", help="Voice of a custom voice model."),
+        click.option(
+            "--instruct", metavar="TEXT", help="How to speak (custom voice), or the voice to design."
+        ),
+        click.option("--ref-wav", type=INPUT_FILE, help="Voice to clone (base models): a recording."),
+        click.option(
+            "--ref-text",
+            type=INPUT_FILE,
+            help="Voice to clone: text file with what the recording says; the speech then goes on in its manner.",
+        ),
+        click.option(
+            "--ref-spk",
+            type=INPUT_FILE,
+            help="Voice to clone: stored speaker embedding, instead of --ref-wav.",
+        ),
+        click.option(
+            "--ref-rvq",
+            type=INPUT_FILE,
+            help="Voice to clone: stored codes of the recording, with --ref-spk and --ref-text.",
+        ),
+    )
+
+
+def length_options() -> Callable[[Any], Any]:
+    """Add limits, and the way text and audio are cut."""
+    return option_group(
+        click.option(
+            "--max-new",
+            metavar="N",
+            type=click.IntRange(min=1),
+            default=2048,
+            show_default=True,
+            help="Most frames of audio to make (12.5 are a second), for each piece of text.",
+        ),
+        click.option(
+            "--no-guard",
+            is_flag=True,
+            help="Do not end speech that repeats itself or outlasts what its text can take.",
+        ),
+        click.option("--no-chunk", is_flag=True, help="Speak long text in one pass, not cut at sentences."),
+        click.option(
+            "--stream-by-line",
+            is_flag=True,
+            help="With -o -: speak each line as it arrives, each with a header of its own.",
+        ),
+        click.option(
+            "--fail-fast", is_flag=True, help="With --stream-by-line: stop at the first line that fails."
+        ),
+        click.option(
+            "--stream-frames",
+            metavar="N",
+            type=click.IntRange(min=1),
+            help="Most frames in one write to a pipe; the first writes are of 1, 2, 4 ...",
+        ),
+        click.option(
+            "--codec-chunk-dur",
+            metavar="SECONDS",
+            type=FiniteFloat(min=0),
+            default=DEFAULT_CODEC_SECONDS,
+            show_default=True,
+            help="Most seconds of audio that the codec decodes at once; 0: the default.",
+        ),
+    )
+
+
+def list_options() -> Callable[[Any], Any]:
+    """Add the options that print a list instead of speaking."""
+    return option_group(
+        click.option("--list-speakers", is_flag=True, help="Print the speakers of the model."),
+        click.option("--list-languages", is_flag=True, help="Print the languages of the model."),
+        click.option("--list-devices", is_flag=True, help="Print the devices that --device takes."),
+    )
+
+
+def dump_option() -> Callable[[Any], Any]:
+    """Add `--dump`."""
+    return click.option(
+        "--dump",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Write the stages of the model here, as float32 .bin files.",
+    )

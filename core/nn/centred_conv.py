@@ -1,0 +1,151 @@
+"""Convolutions that look both ways, over a `Stretch` of a sequence of channels-last activations.
+
+At the ends of the sequence they see zeros (torch.nn.Conv1d and ConvTranspose1d with zero padding). Where only the tile
+ends they compute what can be computed: `needs` tells how much of its surroundings a tile has to bring.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..engine import Tensor, WeightScope
+from .conv import Activation, Taps, bias_of, kernel_of, make_grouped_taps, make_taps
+from .stretch import Span, Stretch
+
+
+class Conv1d:
+    """Convolution with zero padding; weights `weight` (outputs, inputs / groups, kernel), `bias`.
+
+    y[o, t] = bias[o] + sum over i, k of weight[o, i, k] x[i, t * stride + k * dilation - before]. `before` and `after`
+    are how many zeros precede and follow the sequence; `activation` is applied to the input.
+    """
+
+    def __init__(
+        self,
+        scope: WeightScope,
+        *,
+        stride: int = 1,
+        dilation: int = 1,
+        before: int = 0,
+        after: int = 0,
+        groups: int = 1,
+        activation: Activation | None = None,
+    ) -> None:
+        weight = kernel_of(scope)
+        if stride > 1 and (dilation > 1 or groups > 1):
+            raise ValueError("a convolution with a stride has neither dilation nor groups here")
+        outputs, inputs, kernel = weight.shape
+        self._stride, self._before, self._after = stride, before, after
+        self._reach: int = (kernel - 1) * dilation + 1
+        self._steps: int = -(-kernel // stride)
+        self._activation = activation
+        self._taps: Taps
+        if groups > 1:
+            self._taps = make_grouped_taps(scope, weight, bias_of(scope), dilation, groups)
+            return
+        if missing := self._steps * stride - kernel:
+            weight = np.pad(weight, ((0, 0), (0, 0), (0, missing)))
+        by_step = weight.reshape(outputs, inputs, self._steps, stride).transpose(2, 0, 3, 1)
+        matrices = by_step.reshape(self._steps, outputs, stride * inputs)
+        self._taps = make_taps(scope, matrices, bias_of(scope), dilation)
+
+    def length(self, total: int) -> int:
+        """How many outputs a sequence of `total` positions has."""
+        return (total + self._before + self._after - self._reach) // self._stride + 1
+
+    def needs(self, wanted: Span) -> Span:
+        """Return the inputs that the outputs of a span depend on, in whole strides."""
+        first = wanted.first * self._stride - self._before
+        return Span(first, first + self._extent(wanted.length))
+
+    def _extent(self, outputs: int) -> int:
+        """How many inputs are read for a number of outputs; where the kernel is no multiple of the stride, too many."""
+        if self._stride == 1:
+            return outputs - 1 + self._reach
+        return (outputs - 1 + self._steps) * self._stride
+
+    def __call__(self, x: Stretch) -> Stretch:
+        """x [inputs, time] -> all outputs [outputs, ...] that it determines."""
+        outputs = self._determined(x)
+        ahead = x.first - self.needs(outputs).first
+        values = _fitted(x.values, ahead, self._extent(outputs.length), self._activation)
+        if self._stride > 1:
+            values = values.reshape(values.shape[0] * self._stride, values.shape[1] // self._stride)
+        return Stretch(self._taps(values), outputs.first, self.length(x.total))
+
+    def _determined(self, x: Stretch) -> Span:
+        seen_first = x.first - (self._before if x.begins else 0)
+        seen_end = x.end + (self._after if x.ends else 0)
+        return Span(
+            -(-(seen_first + self._before) // self._stride),
+            (seen_end + self._before - self._reach) // self._stride + 1,
+        )
+
+
+class ConvTranspose1d:
+    """Transposed convolution whose stride divides the kernel; weights `weight` (inputs, outputs, kernel), `bias`.
+
+    The sum over i, m of weight[i, o, m * stride + j] x[i, t - m] belongs at t * stride + j. The result begins `cut`
+    positions in, and has (time - 1) * stride + kernel - 2 * cut + `extra` of them: padding and output_padding of
+    torch.nn.ConvTranspose1d. The extra ones at the end are full sums like the others. `activation` is applied to the
+    input.
+    """
+
+    def __init__(
+        self,
+        scope: WeightScope,
+        *,
+        stride: int,
+        cut: int = 0,
+        extra: int = 0,
+        activation: Activation | None = None,
+    ) -> None:
+        weight = kernel_of(scope)
+        inputs, outputs, kernel = weight.shape
+        if kernel % stride:
+            raise ValueError(f"a kernel of length {kernel} is not a multiple of the stride {stride}")
+        if extra > cut:
+            raise ValueError(f"{extra} extra positions where {cut} are cut away")
+        by_delay = weight.reshape(inputs, outputs, kernel // stride, stride).transpose(2, 3, 1, 0)
+        matrices = by_delay[::-1].reshape(kernel // stride, stride * outputs, inputs)
+        bias = bias_of(scope)
+        self._taps = make_taps(scope, matrices, None if bias is None else np.tile(bias, stride))
+        self._outputs, self._stride, self._activation = outputs, stride, activation
+        self._kernel: int = kernel
+        self._cut, self._extra = cut, extra
+
+    def length(self, total: int) -> int:
+        """How many outputs a sequence of `total` positions has."""
+        return (total - 1) * self._stride + self._kernel - 2 * self._cut + self._extra
+
+    def needs(self, wanted: Span) -> Span:
+        """Return the inputs that the outputs of a span depend on."""
+        first, last = (wanted.first + self._cut) // self._stride, (wanted.end - 1 + self._cut) // self._stride
+        return Span(first - self._taps.past, last + 1)
+
+    def __call__(self, x: Stretch) -> Stretch:
+        """x [inputs, time] -> all outputs [outputs, ...] that it determines."""
+        past, total = self._taps.past, self.length(x.total)
+        ahead, behind = (past if x.begins else 0), (past if x.ends else 0)
+        values = _fitted(x.values, ahead, ahead + x.values.shape[1] + behind, self._activation)
+        blocks = self._taps(values)
+        count = blocks.shape[1]
+        # Outputs in blocks of one stride, of which the first that is complete belongs to input first + past.
+        begin = (x.first - ahead + past) * self._stride - self._cut
+        made = Stretch(blocks.reshape(self._outputs, count * self._stride), begin, total)
+        return made.part(Span(begin, begin + count * self._stride).within(total))
+
+
+def _fitted(x: Tensor, ahead: int, length: int, activation: Activation | None) -> Tensor:
+    """x [channels, time], active, behind `ahead` zeros, and cut or extended by zeros to `length`.
+
+    A negative `ahead` cuts away the beginning. The activation maps zero to zero, so it need not be computed for what is
+    cut away or added.
+    """
+    behind = length - ahead - x.shape[1]
+    if ahead < 0 or behind < 0:
+        dropped = max(0, -ahead)
+        x = x.slice(1, dropped, x.shape[1] - dropped - max(0, -behind))
+    if activation is not None:
+        x = activation(x)
+    return x.pad(1, max(0, ahead), max(0, behind)) if ahead > 0 or behind > 0 else x

@@ -1,0 +1,54 @@
+"""Files that call the weights of a layer otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..engine import Tensor, Weights, WeightScope
+
+QWEN3_NAMES = {
+    "blk": "layers",
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "output_norm": "norm",
+}
+"""What transformers calls the weights of a Qwen3 decoder."""
+
+
+class RenamedScope(WeightScope):
+    """Weights that are asked for by the names used here and found by those of a file.
+
+    The first word of a name, up to a full stop, is looked up in `names`; others stay as they are.
+    """
+
+    def __init__(self, weights: Weights, prefix: str, names: Mapping[str, str]) -> None:
+        super().__init__(weights, prefix)
+        self._names = names
+
+    def scope(self, prefix: str) -> RenamedScope:
+        """The weights whose names go on with `prefix`, renamed in the same way."""
+        return RenamedScope(self.weights, self.prefix + self._found(prefix), self._names)
+
+    def __contains__(self, name: str) -> bool:
+        return super().__contains__(self._found(name))
+
+    def matrix(self, name: str) -> Tensor:
+        """A weight that is only used as the left operand of `matmul`."""
+        return super().matrix(self._found(name))
+
+    def tensor(self, name: str, dtype: str | None = None) -> Tensor:
+        """A weight as stored, or converted to another type."""
+        return super().tensor(self._found(name), dtype)
+
+    def _found(self, name: str) -> str:
+        first, dot, rest = name.partition(".")
+        return f"{self._names.get(first, first)}{dot}{rest}"

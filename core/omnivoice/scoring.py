@@ -1,0 +1,238 @@
+"""One step of guessing: both guidance rows through the backbone, and the best code of every place with its score.
+
+The conditional row is the prompt and the frames; the unconditional one is the frames alone, which is what the model was
+trained on. They lie side by side in one run, each at its own length and blind to the other, so that a step costs the
+positions of the prompt and twice the frames. Only the frames' codes and scores leave the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine import Graph, Program, Tensor
+from .backbone import Backbone, Pass, Sequences
+from .prompt import IntArray
+
+FloatArray = NDArray[np.float32]
+
+EXACT_INTEGERS = 1 << 24
+"""float32 holds every whole number up to this one."""
+
+
+@dataclass(frozen=True)
+class StepShape:
+    """What a program for one step is made for.
+
+    Attributes:
+        prompt: positions before the frames.
+        frames: frames to be filled in.
+        guided: whether there is an unconditional row.
+        biased: whether the unconditional row is padded to the length of the other and biased rather than masked, as the
+            eager attention of the official package has it.
+        distributions: whether the logits of all codes are wanted rather than the best code.
+    """
+
+    prompt: int
+    frames: int
+    guided: bool = True
+    biased: bool = False
+    distributions: bool = False
+
+    @property
+    def sequences(self) -> Sequences:
+        """The rows, side by side."""
+        whole = self.prompt + self.frames
+        if not self.guided:
+            return Sequences((whole,))
+        if self.biased:
+            return Sequences((whole, whole), (None, eager_bias(self.frames, whole)))
+        return Sequences((whole, self.frames))
+
+    @property
+    def wanted(self) -> tuple[int, int]:
+        """First position and number of those whose logits are needed: the frames of both rows are neighbours."""
+        return self.prompt, self.frames * (2 if self.guided else 1)
+
+
+def eager_bias(frames: int, whole: int) -> FloatArray:
+    """Return what transformers' eager attention makes of the boolean mask of the unconditional row, [whole, whole].
+
+    It adds the mask to the scores: 1 where the mask allows (frames among each other, padding to itself), 0 where it
+    forbids, so that nothing is blocked.
+    """
+    bias = np.eye(whole, dtype=np.float32)
+    bias[:frames, :frames] = 1
+    return bias
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What the model thinks of every place: the best code and its log probability, both [codebooks, frames]."""
+
+    codes: IntArray
+    scores: FloatArray
+
+
+class Step:
+    """A program for one step of one shape. Any number of prompts of that shape may use it at the same time."""
+
+    def __init__(self, backbone: Backbone, shape: StepShape) -> None:
+        self.backbone = backbone
+        self.shape = shape
+        self.program = self._build()
+
+    def prompted(self, rows: FloatArray) -> PromptedStep:
+        """Return this step for one prompt, given as embeddings [positions, width]."""
+        shape, backbone = self.shape, self.backbone
+        inputs = {"prompt": rows, **shape.sequences.feed(backbone.fused), **self._constants()}
+        if shape.biased:
+            padding = np.full(shape.prompt, backbone.file.mask_code, np.int32)
+            inputs["padding"] = backbone.text_rows(padding)
+        return PromptedStep(self, inputs)
+
+    def _build(self) -> Program:
+        graph = self.backbone.engine.graph()
+        _, nodes = step_pass(graph, self.backbone, self.shape)
+        logits = self._guided(graph, nodes.logits)
+        if self.shape.distributions:
+            return graph.program({"logits": logits})
+        codes = (logits + self.backbone.forbidden).argmax()
+        first_rows = graph.input("first_rows", (self._places_at_once,))
+        return graph.program({"codes": codes, "scores": _look_up(logits.softmax(), codes, first_rows).log()})
+
+    def _guided(self, graph: Graph, logits: Tensor) -> Tensor:
+        """logits [codebooks * vocabulary, frames of all rows] -> [vocabulary, codebooks * frames].
+
+        c + g (c - u) of conditional and unconditional logits (Ho and Salimans, "Classifier-Free Diffusion Guidance",
+        2022); the official package does it with log probabilities, which differ by a constant per place.
+        """
+        file, frames = self.backbone.file, self.shape.frames
+
+        def row(index: int) -> Tensor:
+            own = logits.slice(1, index * frames, frames)
+            return own.reshape(file.audio_vocabulary, file.codebooks * frames)
+
+        if not self.shape.guided:
+            return row(0)
+        conditional = row(0)
+        return conditional + (conditional - row(1)) * graph.input("guidance", (1,))
+
+    def _constants(self) -> dict[str, NDArray[Any]]:
+        if self.shape.distributions:
+            return {}
+        places = np.arange(self._places_at_once, dtype=np.float32)
+        return {"first_rows": places * self.backbone.file.audio_vocabulary}
+
+    @property
+    def _places_at_once(self) -> int:
+        """How many places have their scores looked up together: the rows are computed in float32."""
+        file = self.backbone.file
+        return min(self.shape.frames * file.codebooks, EXACT_INTEGERS // file.audio_vocabulary)
+
+
+@dataclass(frozen=True)
+class PromptedStep:
+    """A step with the inputs that stay the same from one to the next."""
+
+    step: Step
+    fixed: dict[str, NDArray[Any]]
+
+    def guess(self, codes: IntArray, guidance: float) -> Guess:
+        """Return the best codes given codes [frames, codebooks] of which some are masked."""
+        result = self.run(codes, guidance)
+        return Guess(result["codes"].reshape(codes.shape).T, result["scores"].reshape(codes.shape).T)
+
+    def distributions(self, codes: IntArray, guidance: float) -> FloatArray:
+        """Return guided logits [codebooks, frames, vocabulary] instead, of a step whose shape says so."""
+        places = self.run(codes, guidance)["logits"].reshape(*codes.shape, -1)
+        logits: FloatArray = places.transpose(1, 0, 2)
+        return logits
+
+    def run(self, codes: IntArray, guidance: float | None = None) -> dict[str, NDArray[Any]]:
+        """Run the program with codes [frames, codebooks]; return its outputs."""
+        rows = np.ascontiguousarray(self.step.backbone.table_rows(codes).T)
+        inputs = {**self.fixed, "rows": rows}
+        if guidance is not None and self.step.shape.guided:
+            inputs["guidance"] = np.array([guidance], np.float32)
+        return self.step.program(**inputs)
+
+
+def step_pass(graph: Graph, backbone: Backbone, shape: StepShape) -> tuple[Tensor, Pass]:
+    """Add the rows of one step to a graph; return their embeddings [width, positions] and what the backbone makes of
+    them."""
+    width, file = backbone.config.width, backbone.file
+    prompt = graph.input("prompt", (width, shape.prompt))
+    frames = backbone.embed(graph.input("rows", (shape.frames, file.codebooks), "i32"))
+    x = prompt.concat(frames, 1)
+    if shape.guided:
+        x = x.concat(frames, 1)
+    if shape.biased:
+        x = x.concat(graph.input("padding", (width, shape.prompt)), 1)
+    sequences = shape.sequences
+    positions = graph.input("positions", (sequences.total,), "i32")
+    return x, backbone.forward(x, positions, sequences.memory(graph, backbone.fused), shape.wanted)
+
+
+def _look_up(table: Tensor, codes: Tensor, first_rows: Tensor) -> Tensor:
+    """table [vocabulary, places], codes int32 [places] -> the value of each place's code, [1, places].
+
+    A row of the flat table is place * vocabulary + code; `first_rows` holds the first terms for some places, and the
+    table goes in pieces of so many.
+    """
+    vocabulary, places = table.shape[:2]
+    at_once = first_rows.shape[0]
+    found: Tensor | None = None
+    for begin in range(0, places, at_once):
+        count = min(at_once, places - begin)
+        rows = (codes.slice(0, begin, count).cast("f32") + first_rows.slice(0, 0, count)).cast("i32")
+        piece = table.slice(1, begin, count).reshape(1, count * vocabulary).get_rows(rows)
+        found = piece if found is None else found.concat(piece, 1)
+    assert found is not None, "a step has at least one frame"
+    return found
+
+
+def trace(backbone: Backbone, shape: StepShape, rows: FloatArray, codes: IntArray) -> dict[str, FloatArray]:
+    """Run one step whose every stage leaves the device, for comparisons and dumps.
+
+    Args:
+        backbone: the model.
+        shape: what the step looks like.
+        rows: embeddings [positions, width] of the prompt.
+        codes: [frames, codebooks], some of them masked.
+
+    Returns:
+        `cond_embeds`, `cond_layer{i}` [positions, width], `cond_final` [frames, width], `cond_logits`
+        [codebooks, frames, vocabulary], and the same with `uncond_`, whose positions are the frames.
+    """
+    result = _TracedStep(backbone, shape).prompted(rows).run(codes)
+    stages: dict[str, FloatArray] = {}
+    whole, names = shape.prompt + shape.frames, ("cond", "uncond")[: len(shape.sequences.lengths)]
+    for name, value in result.items():
+        if name == "logits":
+            parts = np.split(
+                value.reshape(len(names) * shape.frames, backbone.file.codebooks, -1), len(names)
+            )
+            parts = [part.transpose(1, 0, 2) for part in parts]
+        elif name == "final":
+            parts = np.split(value.reshape(len(names) * shape.frames, -1), len(names))
+        else:
+            parts = [value[:whole], value[whole : whole + shape.frames]]
+        stages |= {f"{row}_{name}": part for row, part in zip(names, parts, strict=False)}
+    return stages
+
+
+class _TracedStep(Step):
+    """The same step with other outputs."""
+
+    def _build(self) -> Program:
+        graph = self.backbone.engine.graph()
+        x, nodes = step_pass(graph, self.backbone, self.shape)
+        layers = {f"layer{index}": layer for index, layer in enumerate(nodes.layers)}
+        return graph.program({"embeds": x, **layers, "final": nodes.final, "logits": nodes.logits})
+
+    def _constants(self) -> dict[str, NDArray[Any]]:
+        return {}

@@ -1,0 +1,121 @@
+"""A voice to clone: what a recording says about its speaker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from ..formats import rvq, spk
+
+Scalar = TypeVar("Scalar", np.float32, np.int32)
+
+
+class Cloner(Protocol):
+    """A model that learns voices from recordings."""
+
+    def voice(self, recording: Any, text: str | None = None) -> Voice:
+        """Return the voice of a recording."""
+
+
+@dataclass(frozen=True, eq=False)
+class Voice:
+    """A cloned voice.
+
+    With the embedding alone the model imitates the speaker; with codes and text too it goes on in the manner of the
+    recording (in-context cloning).
+
+    Attributes:
+        embedding: float32 [width], the speaker embedding (x-vector).
+        codes: int32 [frames, codebooks], the recording as the codec codes it, or None.
+        text: what is said in the recording, or None.
+
+    Raises:
+        UsageError: codes without text or text without codes, a blank text, or arrays of another kind.
+    """
+
+    embedding: NDArray[np.float32]
+    codes: NDArray[np.int32] | None = None
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        embedding = _unchangeable(np.array(self.embedding, np.float32))
+        if embedding.ndim != 1 or not embedding.size:
+            raise UsageError(f"a speaker embedding is one vector, not an array of shape {embedding.shape}")
+        if not np.isfinite(embedding).all():
+            raise UsageError("a speaker embedding has no NaN or infinite values")
+        object.__setattr__(self, "embedding", embedding)
+        require_transcript(self.text)
+        if (self.codes is None) != (self.text is None):
+            raise UsageError(
+                "--ref-text needs the recording it belongs to: --ref-wav, or --ref-rvq with --ref-spk"
+                if self.codes is None
+                else "--ref-rvq needs --ref-text: what is said in the recording"
+            )
+        if self.codes is not None:
+            object.__setattr__(self, "codes", _checked_codes(self.codes))
+
+    @property
+    def in_context(self) -> bool:
+        """Whether there is a recording to go on from, rather than an embedding alone."""
+        return self.codes is not None
+
+    @classmethod
+    def from_wav(cls, recording: Any, model: Cloner, text: str | None = None) -> Voice:
+        """Return the voice of a recording: `model.voice(recording, text)`, which says more."""
+        return model.voice(recording, text)
+
+    @classmethod
+    def load(cls, spk_path: Path | str, rvq_path: Path | str | None = None, text: str | None = None) -> Voice:
+        """Read a voice from its files.
+
+        Args:
+            spk_path: .spk file, the speaker embedding.
+            rvq_path: .rvq file, the codes of the recording; needs `text`.
+            text: what is said in the recording; needs `rvq_path`.
+
+        Raises:
+            AudioFileError: a file cannot be read or is of another kind.
+            UsageError: one of `rvq_path` and `text` without the other.
+        """
+        codes = None if rvq_path is None else rvq.read(Path(rvq_path))
+        return cls(spk.read(Path(spk_path)), codes, text)
+
+    def save(self, spk_path: Path | str, rvq_path: Path | str | None = None) -> None:
+        """Write the embedding to a .spk file and the codes, if a path is given, to a .rvq file.
+
+        Raises:
+            OutputError: a file cannot be written.
+            UsageError: there are no codes to write.
+        """
+        if rvq_path is not None and self.codes is None:
+            raise UsageError("this voice has no codes to write: it was made without a transcript")
+        spk.write(Path(spk_path), self.embedding)
+        if rvq_path is not None and self.codes is not None:
+            rvq.write(Path(rvq_path), self.codes)
+
+
+def require_transcript(text: str | None) -> None:
+    """Check that a transcript, if there is one, says something.
+
+    Raises:
+        UsageError: it is blank.
+    """
+    if text is not None and not text.strip():
+        raise UsageError("the transcript (--ref-text) is empty: it has to be what is said in the recording")
+
+
+def _checked_codes(codes: NDArray[np.int32]) -> NDArray[np.int32]:
+    array = np.asarray(codes)
+    if array.ndim != 2 or not array.size or not np.issubdtype(array.dtype, np.integer):
+        raise UsageError(f"codes are integers [frames, codebooks], not {array.dtype} of shape {array.shape}")
+    return _unchangeable(array.astype(np.int32))
+
+
+def _unchangeable(values: NDArray[Scalar]) -> NDArray[Scalar]:
+    values.flags.writeable = False
+    return values

@@ -1,0 +1,75 @@
+"""How frames are grouped for the codec."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ggtts.core.errors import UsageError
+from ggtts.core.qwen.cadence import STREAM_FRAMES, Cadence
+
+
+def frames(count: int) -> list[np.ndarray]:
+    return [np.full(16, index, np.int32) for index in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("cadence", "sizes"),
+    [
+        (Cadence(8), [1, 2, 4, 8, 8]),
+        (Cadence(6), [1, 2, 4, 6, 6]),
+        (Cadence(1), [1, 1, 1, 1, 1]),
+        (Cadence(300, ramp=False), [300] * 5),
+    ],
+)
+def test_sizes(cadence: Cadence, sizes: list[int]) -> None:
+    assert list(islice(cadence.sizes(), 5)) == sizes
+
+
+@given(count=st.integers(0, 60), most=st.integers(1, 20), ramp=st.booleans())
+def test_batches_hold_every_frame_once_and_in_order(count: int, most: int, ramp: bool) -> None:
+    batches = list(Cadence(most, ramp).batches(frames(count)))
+    joined = np.concatenate(batches)[:, 0].tolist() if batches else []
+    assert joined == list(range(count))
+    assert all(0 < len(batch) <= most for batch in batches)
+
+
+def test_a_batch_leaves_as_soon_as_it_is_complete() -> None:
+    taken: list[int] = []
+
+    def slowly() -> object:
+        for index, frame in enumerate(frames(7)):
+            taken.append(index)
+            yield frame
+
+    seen = [(len(batch), len(taken)) for batch in Cadence(4).batches(slowly())]  # type: ignore[arg-type]
+    assert seen == [(1, 1), (2, 3), (4, 7)]
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_no_frames_at_once(most: int) -> None:
+    with pytest.raises(UsageError, match=f"{most} frames cannot be decoded at once"):
+        Cadence(most)
+
+
+@pytest.mark.parametrize("speed", [2.0, 3.0])
+def test_a_model_twice_as_fast_as_real_time_never_falls_behind(speed: float) -> None:
+    assert delay(STREAM_FRAMES, speed) == 0
+
+
+def test_a_model_just_at_real_time_needs_no_more_than_players_buffer() -> None:
+    assert delay(STREAM_FRAMES, 1.0) * 0.08 <= 0.25
+
+
+def delay(most: int, speed: float) -> float:
+    """How many frames late a player is at worst that begins with the first chunk."""
+    made, late = 0, 0.0
+    for size in islice(Cadence(most).sizes(), 40):
+        heard_by_then = made
+        made += size
+        late = max(late, (made - 1) / speed - heard_by_then)
+    return late

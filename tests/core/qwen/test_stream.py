@@ -1,0 +1,266 @@
+"""Speech as a stream: the same samples as at once, chunk by chunk, and an end at any time."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ggtts.core.engine import Engine
+from ggtts.core.errors import EngineError, UsageError
+from ggtts.core.qwen.cadence import STREAM_FRAMES
+from ggtts.core.qwen.generation import Utterance
+from ggtts.core.qwen.model import AudioChunk, QwenTTS
+from ggtts.core.qwen.observer import Observer
+from ggtts.core.qwen.talker import Talker
+from support.watching import Recorder
+
+TEXT = "Hello there."
+OPTIONS: dict[str, Any] = {"speaker": "vivian", "seed": 11, "max_frames": 20}
+
+
+@pytest.fixture(scope="module")
+def model(open_tiny: Callable[..., QwenTTS]) -> QwenTTS:
+    return open_tiny()
+
+
+def joined(chunks: list[AudioChunk]) -> np.ndarray:
+    return np.concatenate([chunk.samples for chunk in chunks])
+
+
+def test_chunks_grow_up_to_the_cap(model: QwenTTS) -> None:
+    with model.stream(TEXT, stream_frames=8, **OPTIONS) as stream:
+        chunks = list(stream)
+    assert [chunk.frames for chunk in chunks] == [1, 2, 4, 8, 5]
+    assert [len(chunk.samples) for chunk in chunks] == [1920 * chunk.frames for chunk in chunks]
+    assert {(chunk.piece, chunk.pieces) for chunk in chunks} == {(1, 1)}
+    assert all(chunk.samples.dtype == np.float32 for chunk in chunks)
+
+
+def test_the_usual_cap(model: QwenTTS) -> None:
+    frames = [chunk.frames for chunk in model.stream(TEXT, **OPTIONS)]
+    assert (max(frames), sum(frames)) == (STREAM_FRAMES, 20)
+
+
+def test_the_first_chunk_leaves_after_the_first_frame(model: QwenTTS) -> None:
+    watching = Recorder(stages=False)
+    with model.stream(TEXT, observer=watching, **OPTIONS) as stream:
+        assert watching.frames == []
+        assert next(stream).frames == 1
+        assert (watching.frames, stream.frames, stream.stop) == ([1], 1, None)
+        next(stream)
+        assert watching.frames == [1, 2, 3]
+
+
+def test_what_a_stream_tells(model: QwenTTS) -> None:
+    with model.stream(TEXT, **OPTIONS) as stream:
+        assert (stream.request.seed, stream.request.speaker, stream.sample_rate) == (11, "vivian", 24000)
+        list(stream)
+    assert (stream.stop, stream.frames) == ("max_frames", 20)
+    times = stream.timings
+    assert 0 < times.first_frame_seconds < times.first_audio_seconds < times.total_seconds
+    assert times.codec_seconds > 0
+    assert times.host_seconds >= 0
+
+
+def test_the_time_of_the_listener_does_not_count(model: QwenTTS) -> None:
+    model.speak(TEXT, **OPTIONS)
+    pause = threading.Event()
+    listened = 0.0
+    with model.stream(TEXT, **OPTIONS) as stream:
+        for _ in stream:
+            pause.wait(0.2)
+            listened += 0.2
+        frozen = stream.timings
+    assert frozen.total_seconds < listened
+    assert stream.timings == frozen
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**64 - 1),
+    frames=st.integers(1, 24),
+    stream_frames=st.integers(1, 24),
+    chunk=st.integers(1, 24),
+)
+def test_a_stream_equals_speaking_at_once(
+    model: QwenTTS, seed: int, frames: int, stream_frames: int, chunk: int
+) -> None:
+    options = {**OPTIONS, "seed": seed, "max_frames": frames}
+    speech = model.speak(TEXT, codec_chunk_frames=chunk, **options)
+    with model.stream(TEXT, stream_frames=stream_frames, **options) as stream:
+        chunks = list(stream)
+    assert (joined(chunks) == speech.samples).all()
+    assert (speech.samples == model.decode(speech.codes)).all()
+    assert sum(chunk.frames for chunk in chunks) == speech.frames == stream.frames
+    assert stream.stop == speech.stop
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(frames=st.integers(1, 40), stream_frames=st.integers(1, 40), seed=st.integers(0, 1000))
+def test_random_codes_stream_as_they_decode(
+    model: QwenTTS, frames: int, stream_frames: int, seed: int
+) -> None:
+    codes = np.random.default_rng(seed).integers(0, 64, (frames, 16)).astype(np.int32)
+
+    def random_frames(self: Utterance) -> Any:
+        yield from codes
+        self.stop = "end_of_speech"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Utterance, "__iter__", random_frames)
+        chunks = list(model.stream(TEXT, stream_frames=stream_frames, speaker="vivian"))
+    assert (joined(chunks) == model.decode(codes)).all()
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_of_the_engine_change_nothing(
+    open_tiny: Callable[..., QwenTTS], model: QwenTTS, threads: int
+) -> None:
+    chunks = list(open_tiny(threads=threads).stream(TEXT, **OPTIONS))
+    assert (joined(chunks) == model.speak(TEXT, **OPTIONS).samples).all()
+
+
+def test_streams_in_threads_and_side_by_side(model: QwenTTS) -> None:
+    texts = ["One.", "Two and three.", "Four, five, six."]
+    alone = [model.speak(text, **OPTIONS).samples for text in texts]
+    streams = [model.stream(text, **OPTIONS) for text in texts]
+    turns = [list(chunks) for chunks in zip(*streams, strict=True)]  # one chunk of each in turn
+    for index, samples in enumerate(alone):
+        assert (joined([turn[index] for turn in turns]) == samples).all()
+    with ThreadPoolExecutor(3) as pool:
+        spoken = list(pool.map(lambda text: joined(list(model.stream(text, **OPTIONS))), texts * 3))
+    for index, samples in enumerate(spoken):
+        assert (samples == alone[index % 3]).all()
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One entry for each session that is made."""
+    made: list[None] = []
+    original = Talker.session
+
+    def counted(self: Talker, *arguments: Any) -> Any:
+        made.append(None)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Talker, "session", counted)
+    return made
+
+
+def test_closing_ends_the_speech_and_frees_its_session(model: QwenTTS, sessions: list[None]) -> None:
+    model.close()
+    watching = Recorder(stages=False)
+    stream = model.stream(TEXT, observer=watching, **OPTIONS)
+    next(stream)
+    stream.close()
+    stream.close()
+    assert list(stream) == []
+    assert (watching.frames, stream.stop) == ([1], None)
+    speech = model.speak(TEXT, **OPTIONS)
+    assert len(sessions) == 1, "the session of the closed stream serves again"
+    assert speech.frames == 20
+
+
+def test_a_stream_nobody_began(model: QwenTTS, sessions: list[None]) -> None:
+    model.close()
+    with model.stream(TEXT, **OPTIONS) as stream:
+        pass
+    assert (list(stream), stream.frames, sessions) == ([], 0, [])
+
+
+def test_a_stream_that_is_forgotten_frees_its_session(model: QwenTTS, sessions: list[None]) -> None:
+    model.close()
+    for _ in range(3):
+        next(model.stream(TEXT, **OPTIONS))
+        gc.collect()
+    assert len(sessions) == 1
+
+
+def test_leaving_the_loop_closes(model: QwenTTS, sessions: list[None]) -> None:
+    model.close()
+    for _ in range(2):
+        with model.stream(TEXT, **OPTIONS) as stream:
+            for _ in stream:
+                break
+    assert len(sessions) == 1
+
+
+@pytest.mark.parametrize("stream_frames", [1, 4, 1000])
+def test_another_thread_may_close(model: QwenTTS, stream_frames: int) -> None:
+    begun = threading.Event()
+
+    class Slow(Observer):
+        def frame(self, frames: int) -> None:
+            begun.set()
+            threading.Event().wait(0.01)
+
+    options = {**OPTIONS, "max_frames": 1000, "guard": False}
+    stream = model.stream(TEXT, observer=Slow(), stream_frames=stream_frames, **options)
+    with ThreadPoolExecutor(1) as pool:
+        listener = pool.submit(lambda: [chunk.frames for chunk in stream])
+        assert begun.wait(5)
+        stream.close()
+        frames = sum(listener.result(timeout=5))
+    assert frames <= stream.frames < 100
+    assert stream.stop is None
+    assert model.speak(TEXT, **OPTIONS).frames == 20
+
+
+def test_an_observer_may_close(model: QwenTTS) -> None:
+    class Enough(Observer):
+        def frame(self, frames: int) -> None:
+            if frames == 3:
+                stream.close()
+
+    stream = model.stream(TEXT, observer=Enough(), stream_frames=1, **OPTIONS)
+    assert [chunk.frames for chunk in stream] == [1, 1]
+    assert (stream.stop, stream.frames) == (None, 3)
+
+
+def test_a_failure_frees_the_session(
+    model: QwenTTS, sessions: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.close()
+
+    class Broken(Observer):
+        def frame(self, frames: int) -> None:
+            raise EngineError("the device is gone")
+
+    for _ in range(2):
+        with pytest.raises(EngineError, match="gone"):
+            list(model.stream(TEXT, observer=Broken(), **OPTIONS))
+    assert len(sessions) == 1
+    assert model.speak(TEXT, **OPTIONS).frames == 20
+
+
+def test_unsuitable_requests_fail_before_anything_is_asked_for(model: QwenTTS) -> None:
+    with pytest.raises(UsageError, match="nobody"):
+        model.stream(TEXT, speaker="nobody")
+    with pytest.raises(UsageError, match="0 frames"):
+        model.stream(TEXT, stream_frames=0, **OPTIONS)
+    with pytest.raises(UsageError, match="-1 frames"):
+        model.speak(TEXT, codec_chunk_frames=-1, **OPTIONS)
+
+
+def test_seeds(model: QwenTTS) -> None:
+    drawn = model.stream(TEXT, speaker="vivian", max_frames=5)
+    samples = joined(list(drawn))
+    again = model.stream(TEXT, speaker="vivian", max_frames=5, seed=drawn.request.seed)
+    assert (joined(list(again)) == samples).all()
+
+
+def test_an_engine_of_its_own_repeats_the_bytes(
+    tiny_gguf: Callable[..., Any], open_tiny: Callable[..., QwenTTS], model: QwenTTS
+) -> None:
+    talker, codec = tiny_gguf("Qwen3-TTS-12Hz-0.6B-CustomVoice"), tiny_gguf()
+    engine = Engine("cpu", threads=1)
+    fresh = QwenTTS(engine, engine.weights(talker), engine.weights(codec))
+    assert (fresh.speak(TEXT, **OPTIONS).samples == model.speak(TEXT, **OPTIONS).samples).all()

@@ -1,0 +1,58 @@
+"""Files that appear only when they are complete."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from ggtts.core.errors import OutputError
+from ggtts.core.output_files import write_file
+
+
+def test_a_new_file(tmp_path: Path) -> None:
+    write_file(tmp_path / "new", b"data")
+    assert (tmp_path / "new").read_bytes() == b"data"
+    assert os.listdir(tmp_path) == ["new"]
+
+
+def test_a_file_is_replaced_with_its_permissions(tmp_path: Path) -> None:
+    target, link = tmp_path / "old", tmp_path / "link"
+    target.write_bytes(b"old and longer")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    write_file(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_an_interruption_leaves_the_old_file_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def write_half(self: Path, data: bytes) -> None:
+        with self.open("wb") as file:
+            file.write(data[:2])
+        raise error
+
+    (tmp_path / "codes").write_bytes(b"old")
+    monkeypatch.setattr(Path, "write_bytes", write_half)
+    with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else OutputError):
+        write_file(tmp_path / "codes", b"new")
+    assert os.listdir(tmp_path) == ["codes"]
+    assert (tmp_path / "codes").read_bytes() == b"old"
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"cannot write '.*none/codes': No such file"):
+        write_file(tmp_path / "none" / "codes", b"data")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_devices_are_written_directly() -> None:
+    write_file(Path(os.devnull), b"data")
+    with pytest.raises(OutputError, match="No space left"):
+        write_file(Path("/dev/full"), b"data")
