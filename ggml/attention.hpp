@@ -14,6 +14,10 @@ struct AttentionSettings {
     bool causal;
 };
 
+// From this many queries on, keys and values are packed for matrix products. The two ways round differently,
+// so a stream that is to equal the whole bit by bit keeps its pieces below this.
+inline constexpr int64_t tiled_from_tokens = 32;
+
 // A GGML custom operation. Sources: q f32 [head_dim, heads, tokens]; k, v f32 or f16 [head_dim, positions,
 // kv_heads] with any strides beyond the first; positions i32, one per token (causal: the query at position p
 // sees the keys max(0, p - window + 1) .. p) or a single number of valid keys (not causal). Result f32

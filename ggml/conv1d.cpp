@@ -61,6 +61,11 @@ const VectorKernels &vector_kernels(const std::string &instruction_set) {
     return generic_kernels;
 }
 
+const VectorKernels &best_vector_kernels() {
+    static const VectorKernels &best = vector_kernels("best");
+    return best;
+}
+
 ConvPlan::ConvPlan(const float *matrices, int64_t taps, int64_t outputs, int64_t inputs, const float *bias,
                    int64_t dilation, const std::string &instruction_set)
     : taps_(taps),

@@ -63,5 +63,6 @@ void snake(ggml_tensor *result, int thread, int threads, void *kernels);
 std::vector<std::string> instruction_sets();
 // Throws std::invalid_argument for an unknown or unsupported name; "best" is the first of instruction_sets().
 const VectorKernels &vector_kernels(const std::string &instruction_set);
+const VectorKernels &best_vector_kernels();
 
 }  // namespace ggtts::kernels

@@ -18,6 +18,8 @@ struct VectorKernels {
     float (*dot)(const float *a, const float *b, int64_t count, float sum);
     // y[i] = x[i] + sin^2(x[i] frequency[i]) magnitude[i]
     void (*snake)(const float *x, const float *frequency, const float *magnitude, float *y, int64_t count);
+    // x[i] = exp((x[i] - highest) scale), for x[i] <= highest and scale > 0; returns their sum
+    float (*exponentials)(float *x, int64_t count, float highest, float scale);
 };
 
 extern const VectorKernels generic_kernels;

@@ -17,6 +17,12 @@ struct Vector {
     static Value multiply_add(Value a, Value b, Value c) { return _mm256_fmadd_ps(a, b, c); }
     static Value multiply(Value a, Value b) { return _mm256_mul_ps(a, b); }
     static Value round(Value a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+    static Value maximum(Value a, Value b) { return _mm256_max_ps(a, b); }
+    static Value scale_by_power(Value a, Value n) {
+        const __m256i exponent =
+            _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+        return _mm256_mul_ps(a, _mm256_castsi256_ps(exponent));
+    }
     static float sum(Value a) {
         const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
         const __m128 pair = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));

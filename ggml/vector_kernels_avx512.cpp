@@ -17,6 +17,8 @@ struct Vector {
     static Value multiply_add(Value a, Value b, Value c) { return _mm512_fmadd_ps(a, b, c); }
     static Value multiply(Value a, Value b) { return _mm512_mul_ps(a, b); }
     static Value round(Value a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT); }
+    static Value maximum(Value a, Value b) { return _mm512_max_ps(a, b); }
+    static Value scale_by_power(Value a, Value n) { return _mm512_scalef_ps(a, n); }
     static float sum(Value a) { return _mm512_reduce_add_ps(a); }
 };
 

@@ -3,8 +3,8 @@
 // merged.
 //
 // The including file defines `Vector` with: `Value`, `width`, load, store, broadcast, zero, multiply_add(a,
-// b, c) = a b + c, multiply, subtract, round, sum; and the constants `vectors_per_panel` and
-// `rows_per_block`.
+// b, c) = a b + c, multiply, round, maximum, sum, scale_by_power(a, n) = a 2^n for whole n; and the constants
+// `vectors_per_panel` and `rows_per_block`.
 #pragma once
 
 #include <cstdint>
@@ -124,7 +124,46 @@ void snake(const float *x, const float *frequency, const float *magnitude, float
     std::memcpy(y + i, rest[3], bytes);
 }
 
-constexpr VectorKernels kernels_of_this_file{panel_width, rows_per_block, multiply_panel, dot, snake};
+// e^x = 2^n e^r with n the nearest whole number to x log2(e): |r| <= ln(2) / 2, where the Taylor polynomial
+// of degree 7 is exact to float32. Below -87 the result is no more than the smallest normal number.
+typename Vector::Value exponential(typename Vector::Value x) {
+    x = Vector::maximum(x, Vector::broadcast(-87.0f));
+    const auto n = Vector::round(Vector::multiply(x, Vector::broadcast(1.442695041f)));
+    auto r = Vector::multiply_add(n, Vector::broadcast(-0.693145752f), x);
+    r = Vector::multiply_add(n, Vector::broadcast(-1.42860677e-6f), r);
+    auto p = Vector::broadcast(1.0f / 5040.0f);
+    for (const float coefficient :
+         {1.0f / 720.0f, 1.0f / 120.0f, 1.0f / 24.0f, 1.0f / 6.0f, 0.5f, 1.0f, 1.0f}) {
+        p = Vector::multiply_add(p, r, Vector::broadcast(coefficient));
+    }
+    return Vector::scale_by_power(p, n);
+}
+
+float exponentials(float *x, int64_t count, float highest, float scale) {
+    const auto factor = Vector::broadcast(scale), offset = Vector::broadcast(-highest * scale);
+    auto sums = Vector::zero();
+    const auto ones = Vector::broadcast(1.0f);
+    int64_t i = 0;
+    for (; i + Vector::width <= count; i += Vector::width) {
+        const auto value = exponential(Vector::multiply_add(Vector::load(x + i), factor, offset));
+        Vector::store(x + i, value);
+        sums = Vector::multiply_add(value, ones, sums);
+    }
+    float total = Vector::sum(sums);
+    if (i < count) {
+        float rest[Vector::width] = {};
+        std::memcpy(rest, x + i, static_cast<size_t>(count - i) * sizeof(float));
+        Vector::store(rest, exponential(Vector::multiply_add(Vector::load(rest), factor, offset)));
+        for (int64_t k = 0; i < count; ++i, ++k) {
+            x[i] = rest[k];
+            total += rest[k];
+        }
+    }
+    return total;
+}
+
+constexpr VectorKernels kernels_of_this_file{panel_width, rows_per_block, multiply_panel,
+                                             dot,         snake,          exponentials};
 
 }  // namespace
 }  // namespace ggtts::kernels

@@ -40,6 +40,12 @@ struct Vector {
     static Value round(const Value &a) {
         return each([&](int i) { return std::nearbyint(a.lanes[i]); });
     }
+    static Value maximum(const Value &a, const Value &b) {
+        return each([&](int i) { return a.lanes[i] > b.lanes[i] ? a.lanes[i] : b.lanes[i]; });
+    }
+    static Value scale_by_power(const Value &a, const Value &n) {
+        return each([&](int i) { return std::ldexp(a.lanes[i], static_cast<int>(n.lanes[i])); });
+    }
     static float sum(const Value &a) {
         float total = 0.0f;
         for (const float lane : a.lanes) {

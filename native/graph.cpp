@@ -174,6 +174,9 @@ Tensor Graph::use(const Tensor &leaf) {
             throw std::invalid_argument("the tensor belongs to another graph");
         return leaf;
     }
+    if (leaf.packed) {
+        return {leaf.raw, context_, leaf.owner, true, leaf.packed};
+    }
     context_->retain_leaf(leaf);
     return {leaf.raw, context_, leaf.owner, leaf.matrix_only};
 }

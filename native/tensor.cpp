@@ -2,6 +2,7 @@
 
 #include <attention.hpp>
 #include <conv1d.hpp>
+#include <q8_matrix.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -101,6 +102,16 @@ Tensor binary(const char *operation, BinaryFunction function, const Tensor &a, c
     return node(graph, function(graph->room(), left.raw, right.raw));
 }
 
+Tensor fused(const std::shared_ptr<GraphContext> &graph, std::vector<ggml_tensor *> operands, int64_t width,
+             int64_t rows, ggml_custom_op_t function, std::shared_ptr<const void> settings) {
+    // GGML hands the settings back untouched; they are constant for the kernels too.
+    auto *userdata = const_cast<void *>(settings.get());
+    graph->retain(std::move(settings));
+    return node(graph,
+                ggml_custom_4d(graph->room(), GGML_TYPE_F32, width, rows, 1, 1, operands.data(),
+                               static_cast<int>(operands.size()), function, GGML_N_TASKS_MAX, userdata));
+}
+
 std::array<int64_t, 4> full_shape(const char *operation, const std::vector<int64_t> &shape) {
     if (shape.empty() || shape.size() > 4)
         refuse(operation, "a shape has 1 to 4 dimensions");
@@ -147,7 +158,7 @@ void GraphContext::retain(std::shared_ptr<const void> owner) {
 }
 
 void GraphContext::retain_leaf(const Tensor &leaf) {
-    leaf_owners_.insert(leaf.owner);
+    retain_owner(leaf.owner);
     leaves_.push_back(leaf.raw);
 }
 
@@ -216,7 +227,26 @@ Tensor scale(const Tensor &a, float factor, float offset) {
     return node(graph, ggml_scale_bias(graph->room(), dense(a).raw, factor, offset));
 }
 
+namespace {
+
+Tensor packed_product(const Tensor &weights, const Tensor &inputs) {
+    const auto graph = common_graph("matmul", {&inputs});
+    require_type("matmul", inputs, GGML_TYPE_F32);
+    const ggml_tensor *x = inputs.raw;
+    if (x->ne[0] != weights.packed->width() || x->ne[2] != 1 || x->ne[3] != 1) {
+        refuse("matmul", describe(weights) + " does not fit " + describe(inputs));
+    }
+    graph->retain_owner(weights.owner);
+    return fused(graph, {dense(inputs).raw}, weights.packed->rows(), x->ne[1], kernels::q8_product,
+                 weights.packed);
+}
+
+}  // namespace
+
 Tensor matmul(const Tensor &weights, const Tensor &inputs) {
+    if (weights.packed) {
+        return packed_product(weights, inputs);
+    }
     const auto graph = common_graph("matmul", {&weights, &inputs});
     require_type("matmul", inputs, GGML_TYPE_F32);
     const ggml_tensor *w = weights.raw, *x = inputs.raw;
@@ -561,16 +591,6 @@ Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor
 
 namespace {
 
-Tensor fused(const std::shared_ptr<GraphContext> &graph, std::vector<ggml_tensor *> operands, int64_t width,
-             int64_t rows, ggml_custom_op_t function, std::shared_ptr<const void> settings) {
-    // GGML hands the settings back untouched; they are constant for the kernels too.
-    auto *userdata = const_cast<void *>(settings.get());
-    graph->retain(std::move(settings));
-    return node(graph,
-                ggml_custom_4d(graph->room(), GGML_TYPE_F32, width, rows, 1, 1, operands.data(),
-                               static_cast<int>(operands.size()), function, GGML_N_TASKS_MAX, userdata));
-}
-
 void require_cpu(const char *operation, const GraphContext &graph, const Tensor &a) {
     if (!graph.backend().is_cpu()) {
         refuse(operation, "the fused operation runs on the CPU only");
@@ -605,7 +625,7 @@ Tensor snake(const Tensor &a, const Tensor &frequency, const Tensor &magnitude) 
         }
     }
     // The table of kernels is a constant of the program: nobody owns it.
-    const std::shared_ptr<const void> best(std::shared_ptr<void>(), &kernels::vector_kernels("best"));
+    const std::shared_ptr<const void> best(std::shared_ptr<void>(), &kernels::best_vector_kernels());
     return fused(graph, {dense(a).raw, frequency.raw, magnitude.raw}, a.raw->ne[0], a.raw->ne[1],
                  kernels::snake, best);
 }

@@ -17,7 +17,8 @@ namespace ggtts {
 
 namespace kernels {
 class ConvPlan;
-}
+class Q8Matrix;
+}  // namespace kernels
 
 class Backend;
 
@@ -48,6 +49,8 @@ public:
     size_t tensor_count() const { return tensor_count_; }
     // Keeps something alive as long as the graph.
     void retain(std::shared_ptr<const void> owner);
+    // The same for what its leaves belong to, which is placed with them.
+    void retain_owner(std::shared_ptr<LeafOwner> owner) { leaf_owners_.insert(std::move(owner)); }
     // The same for a weight or a piece of state that the graph reads.
     void retain_leaf(const Tensor &leaf);
     // Gives every leaf its memory; throws when one is left without: GGML would compute with whatever lies
@@ -76,6 +79,7 @@ struct Tensor {
     std::shared_ptr<GraphContext> graph;  // null for a leaf
     std::shared_ptr<LeafOwner> owner;     // what keeps a leaf alive
     bool matrix_only = false;             // may lie in a repacked layout that only matmul can read
+    std::shared_ptr<const kernels::Q8Matrix> packed{};  // instead of memory of GGML's
 
     Shape shape() const { return {raw->ne[0], raw->ne[1], raw->ne[2], raw->ne[3]}; }
 };

@@ -1,7 +1,12 @@
 #include "weights.hpp"
 
+#include <q8_matrix.hpp>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "errors.hpp"
 
@@ -49,18 +54,25 @@ Tensor Weights::tensor(const std::string &name, std::optional<ggml_type> type) {
 
 Tensor Weights::find_or_add(const Key &key, const FileTensor &stored, ggml_type type, bool as_matrix) {
     const auto found = known_.find(key);
-    if (found != known_.end())
-        return leaf(found->second.raw, found->second.matrix_only);
+    if (found != known_.end()) {
+        return leaf(found->second);
+    }
     if (type != stored.type && ggml_is_quantized(type)) {
         throw std::invalid_argument("a weight converts to f32, f16 or bf16 only, not to " +
                                     std::string(ggml_type_name(type)));
     }
     ggml_tensor *raw = describe_tensor(stored.name, type, stored.shape);
+    if (as_matrix && type == GGML_TYPE_Q8_0 && backend_->is_cpu() && kernels::Q8Matrix::runs_here() &&
+        ggml_n_dims(raw) == 2) {
+        auto packed = std::make_shared<kernels::Q8Matrix>(raw->ne[1], raw->ne[0]);
+        to_pack_.emplace_back(packed, &stored);
+        return leaf(
+            known_.emplace(key, Tensor{raw, nullptr, nullptr, true, std::move(packed)}).first->second);
+    }
     const auto buffer_type = choose_buffer_type(raw, as_matrix);
     const bool repacked = as_matrix && buffer_type != backend_->default_buffer_type();
-    known_.emplace(key, Tensor{raw, nullptr, nullptr, repacked});
     pending_.push_back({raw, &stored, {}, buffer_type});
-    return leaf(raw, repacked);
+    return leaf(known_.emplace(key, Tensor{raw, nullptr, nullptr, repacked}).first->second);
 }
 
 Tensor Weights::constant(const std::string &name, const std::vector<int64_t> &shape, const float *values,
@@ -86,9 +98,8 @@ Tensor Weights::constant(const std::string &name, const std::vector<int64_t> &sh
     std::vector<uint8_t> contents = from_float32(type, values, rows, shape[0]);
     const auto buffer_type = choose_buffer_type(raw, as_matrix);
     const bool repacked = as_matrix && buffer_type != backend_->default_buffer_type();
-    known_.emplace(key, Tensor{raw, nullptr, nullptr, repacked});
     pending_.push_back({raw, nullptr, std::move(contents), buffer_type});
-    return leaf(raw, repacked);
+    return leaf(known_.emplace(key, Tensor{raw, nullptr, nullptr, repacked}).first->second);
 }
 
 ggml_backend_buffer_type_t Weights::choose_buffer_type(const ggml_tensor *tensor, bool as_matrix) const {
@@ -191,8 +202,30 @@ void Weights::fill(const Pending &pending) {
     file_->mapping().release(stored.data, stored.bytes);
 }
 
+// The matrices of a large model take a second to pack: all threads share them.
+void Weights::pack(std::vector<std::pair<std::shared_ptr<kernels::Q8Matrix>, const FileTensor *>> matrices) {
+    std::atomic<size_t> next = 0;
+    const auto work = [&] {
+        for (size_t i = next++; i < matrices.size(); i = next++) {
+            const auto &[matrix, stored] = matrices[i];
+            matrix->pack(stored->data);
+            file_->mapping().release(stored->data, stored->bytes);
+        }
+    };
+    std::vector<std::jthread> helpers;
+    for (size_t i = 1; i < std::min(static_cast<size_t>(backend_->threads()), matrices.size()); ++i) {
+        helpers.emplace_back(work);
+    }
+    work();
+    helpers.clear();
+    for (const auto &entry : matrices) {
+        allocated_bytes_ += entry.second->bytes;
+    }
+}
+
 void Weights::place() {
     std::lock_guard lock(mutex_);
+    pack(std::exchange(to_pack_, {}));
     // Whatever fails below is not tried again: a graph that reads an unplaced weight is refused.
     std::vector<Pending> waiting;
     waiting.swap(pending_);

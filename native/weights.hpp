@@ -58,8 +58,9 @@ private:
     void map_in_place(const Pending &pending);
     void allocate(ggml_backend_buffer_type_t type, const std::vector<Pending *> &group);
     void fill(const Pending &pending);
-    Tensor leaf(ggml_tensor *raw, bool matrix_only) {
-        return {raw, nullptr, shared_from_this(), matrix_only};
+    void pack(std::vector<std::pair<std::shared_ptr<kernels::Q8Matrix>, const FileTensor *>> matrices);
+    Tensor leaf(const Tensor &known) {
+        return {known.raw, nullptr, shared_from_this(), known.matrix_only, known.packed};
     }
 
     std::shared_ptr<Backend> backend_;
@@ -69,6 +70,7 @@ private:
     ggml_backend_buffer_ptr mapped_buffer_;
     std::unordered_map<Key, Tensor> known_;  // leaves hold no owner here: the owner is this object
     std::vector<Pending> pending_;
+    std::vector<std::pair<std::shared_ptr<kernels::Q8Matrix>, const FileTensor *>> to_pack_;
     size_t allocated_bytes_ = 0;
     size_t mapped_bytes_ = 0;
     mutable std::mutex mutex_;

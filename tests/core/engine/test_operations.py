@@ -219,6 +219,31 @@ def test_fused_attention(engine: Engine, dtype: type, head_dim: int, window: int
     np.testing.assert_allclose(result, reference_attention(q, k, v, visible, 0.2), atol=2e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    ("tokens", "keys", "head_dim", "window"), [(32, 32, 64, 0), (75, 90, 128, 0), (50, 61, 36, 9)]
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_fused_attention_of_many_queries(
+    dtype: type, tokens: int, keys: int, head_dim: int, window: int, threads: int
+) -> None:
+    q = random(tokens, 4, head_dim)
+    k, v = random(2, keys, head_dim).astype(dtype), random(2, keys, head_dim).astype(dtype)
+    positions = np.arange(keys - tokens, keys, dtype=np.int32)
+    reach = positions[:, None] - np.arange(keys)
+    visible = (reach >= 0) & ((reach < window) if window else True)
+    fused = run(
+        Engine("cpu", threads), lambda a, b, c, p: a.attention(b, c, p, 0.2, window), q, k, v, positions
+    )
+    np.testing.assert_allclose(fused, reference_attention(q, k, v, visible, 0.2), atol=1e-5)
+    count = np.array([keys - 3], dtype=np.int32)
+    every = np.broadcast_to(np.arange(keys) < keys - 3, (tokens, keys))
+    both_ways = run(
+        Engine("cpu", threads), lambda a, b, c, p: a.attention(b, c, p, 0.2, 0, False), q, k, v, count
+    )
+    np.testing.assert_allclose(both_ways, reference_attention(q, k, v, every, 0.2), atol=1e-5)
+
+
 def test_bidirectional_attention_sees_a_given_number_of_keys(engine: Engine) -> None:
     q, k, v = random(5, 2, 32), random(2, 9, 32), random(2, 9, 32)
     count = np.array([7], dtype=np.int32)
