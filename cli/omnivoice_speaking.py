@@ -120,7 +120,6 @@ def dub(
         OutputError: the output, the report or the dump cannot be written.
         GgttsError: no cue could be spoken.
     """
-    request = replace(request, text="\n".join(cue.text for cue in cues))
     dubbed: list[DubbedCue] = []
     with (
         _sink(model, delivery) as sink,
@@ -128,7 +127,7 @@ def dub(
     ):
         watching = _CueObserver(progress, [cue.number for cue in cues])
         observer = _with_dump(watching, delivery.dump)
-        for cue in model.dub(request, cues, sink, observer=observer):
+        for cue in model.dub(cues, sink, request, observer=observer):
             dubbed.append(cue)
             if delivery.verbose:
                 _tell([f"[OmniVoice-TTS] dub {_placed(cue)}"])

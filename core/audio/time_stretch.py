@@ -39,7 +39,7 @@ def stretch(samples: FloatArray, ratio: float, sample_rate: int) -> FloatArray:
         raise ValueError(f"speech cannot be {ratio} times as fast")
     length = round(len(samples) / ratio)
     if ratio == 1 or length == 0:
-        return samples[:length].copy()
+        return np.array(samples[:length])
     hop = max(1, round(_FRAME_SECONDS * sample_rate / 2))
     search = round(_SEARCH_SECONDS * sample_rate)
     source = np.pad(samples, (hop + search, 3 * hop + 2 * search))

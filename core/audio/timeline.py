@@ -160,7 +160,7 @@ class Timeline:
 
 def _faded(samples: FloatArray, sample_rate: int, end_seconds: float) -> FloatArray:
     """Fade both ends along a raised cosine; ends of short speech share what there is."""
-    result = samples.copy()
+    result: FloatArray = samples.copy()
     half = len(result) // 2
     begin = _ramp(min(half, round(_EDGE_SECONDS * sample_rate)))
     end = _ramp(min(half, round(end_seconds * sample_rate)))
@@ -172,4 +172,5 @@ def _faded(samples: FloatArray, sample_rate: int, end_seconds: float) -> FloatAr
 def _ramp(count: int) -> FloatArray:
     """Return `count` values that rise from just above 0 to just below 1."""
     steps = (np.arange(count) + 0.5) / max(count, 1)
-    return (0.5 - 0.5 * np.cos(np.pi * steps)).astype(np.float32)
+    ramp: FloatArray = (0.5 - 0.5 * np.cos(np.pi * steps)).astype(np.float32)
+    return ramp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..errors import UsageError
+from ..errors import TextError, UsageError
 from ..text.decoding import IncrementalDecoder, is_speakable
 from ..text.sentences import split_sentences, split_text
 from .chunks import StreamedChunks
@@ -45,20 +45,31 @@ def arriving_chunks(
         final, empty = not data, empty and not data
         rest += decoder.feed(data, final)
         sentences, rest = complete_sentences(rest)
-        if final and is_speakable(rest):
+        failure = _failure(decoder)
+        if (final or failure) and is_speakable(rest):
             sentences.append(rest)
         for sentence in map(join_lines, sentences):
             for chunk in chunks.add(sentence):
                 given = True
                 yield chunk
-        if chunks.waiting and (final or not has_arrived()):
+        if chunks.waiting and (final or failure or not has_arrived()):
             given = True
             yield from chunks.release()
-        decoder.check()
+        if failure:
+            raise failure
     if not given:
         raise UsageError(
             f"{source} has nothing to say: {'it is empty' if empty else 'only white space in it'}"
         )
+
+
+def _failure(decoder: IncrementalDecoder) -> TextError | None:
+    """Return what is wrong with the bytes behind the text so far."""
+    try:
+        decoder.check()
+    except TextError as error:
+        return error
+    return None
 
 
 def complete_sentences(text: str) -> tuple[list[str], str]:

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from ..engine import Engine, Graph, Tensor, Weights
 from ..errors import UsageError
+from ..formats.layout import require_layout
 from ..formats.omnivoice import OmniVoiceFile
+from ..formats.omnivoice_layout import base_layout
 from ..nn.config import USUAL, Arithmetic, TransformerConfig
 from ..nn.joined import JoinedSequences, Part
 from ..nn.linear import Linear
@@ -90,11 +92,12 @@ class Backbone:
     def __init__(
         self, weights: Weights, file: OmniVoiceFile, engine: Engine, arithmetic: Arithmetic = USUAL
     ) -> None:
-        """Take the weights of a file.
+        """Take the weights of a file. Raises ModelFileError when tensors are missing or of other shapes.
 
         `clamp_float16` of the arithmetic keeps values within the range of float16, `plain_attention` avoids the fused
         attention.
         """
+        require_layout(weights, base_layout(file), weights.path, "an OmniVoice language model")
         self.engine = engine
         self.file = file
         self.weights = weights

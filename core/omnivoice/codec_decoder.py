@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine import Engine, Graph, Tensor, Weights
+from ..formats.layout import require_layout
 from ..formats.omnivoice import OmniVoiceCodecFile
+from ..formats.omnivoice_layout import decoder_layout
 from ..nn.conv import PointwiseConv1d
 from ..nn.precision import Float32Scope
 from ..nn.stages import StagesOf, compute, named, result
@@ -35,6 +37,8 @@ class DecoderNetwork:
     """Quantiser, projection, waveform decoder; weights `quantizer.quantizers`, `fc2`, `acoustic_decoder`."""
 
     def __init__(self, weights: Weights, info: OmniVoiceCodecFile) -> None:
+        """Raises ModelFileError when tensors are missing or of other shapes than the metadata says."""
+        require_layout(weights, decoder_layout(info), weights.path, "an OmniVoice codec's decoder")
         scope = Float32Scope.of(weights.scope(""))
         self.frame_samples = math.prod(info.acoustic.upsample_strides)
         self.codebooks = info.codebooks

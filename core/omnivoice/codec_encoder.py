@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from ..audio.sinc_resample import sinc_resample
 from ..engine import Engine, Graph, Weights
 from ..errors import ModelFileError
+from ..formats.layout import require_layout
 from ..formats.omnivoice import OmniVoiceCodecFile
+from ..formats.omnivoice_layout import encoder_layout
 from ..nn.attention import key_count_arrays, key_count_input
 from ..nn.conv import PointwiseConv1d
 from ..nn.precision import Float32Scope
@@ -58,6 +60,8 @@ class EncoderNetwork:
     """Weights `semantic_model`, `encoder_semantic`, `acoustic_encoder`, `fc`, `quantizer.quantizers`."""
 
     def __init__(self, weights: Weights, info: OmniVoiceCodecFile) -> None:
+        """Raises ModelFileError when tensors are missing or of other shapes than the metadata says."""
+        require_layout(weights, encoder_layout(info, weights), weights.path, "an OmniVoice codec's encoder")
         scope, self._info = Float32Scope.of(weights.scope("")), info
         hubert = scope.scope("semantic_model.")
         self.extractor = FeatureExtractor(hubert, info.semantic)

@@ -25,8 +25,7 @@ from ..audio.levels import (
     level_factor,
     match_level,
 )
-from ..audio.silence import SPEECH_SILENCE, remove_silence
-from ..audio.silence_stream import silence_removed
+from ..audio.silence import SPEECH_SILENCE, remove_silence, silence_removed
 
 FloatArray = NDArray[np.float32]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -343,9 +343,9 @@ class OmniVoice:
 
     def dub(
         self,
-        request: Request,
         cues: Sequence[Cue],
         writer: Writer,
+        request: OmniSpeechRequest | None = None,
         *,
         observer: Observer | None = None,
         **options: Any,
@@ -353,16 +353,18 @@ class OmniVoice:
         """Speak cues in their slots onto one timeline; yield what became of each once it is written.
 
         Args:
-            request: how to speak; its text stands for all that is said.
-            cues: in order, without overlaps, as `core.text.subtitles` reads them.
+            cues: in order, without overlaps, as `core.text.subtitles` reads them; at least one.
             writer: takes the timeline, an audio sink for example.
+            request: how to speak; its text is that of the cues. Or `options` as in `resolve`.
             observer: is told about cues, frames and, if it wants them, stages of the model.
 
         Raises:
             UsageError: the request cannot be right for this model, or sets a duration: cues have their own.
             OutputError: the writer cannot write.
         """
-        resolved = self._resolved(request, options)
+        text = "\n".join(cue.text for cue in cues)
+        said = text if request is None else replace(request, text=text)
+        resolved = self.resolve(said, **options)
         if resolved.length.fixed:
             raise UsageError("cues have durations of their own: a duration cannot be given besides")
         dubbing = Dubbing(self._equipment, resolved, self.narrator(resolved), observer or Observer())

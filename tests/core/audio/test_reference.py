@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +117,35 @@ def test_unusable_recordings(tmp_path: Path, samples: np.ndarray, problem: str) 
     soundfile.write(path, samples, RATE, subtype="FLOAT")
     with pytest.raises(AudioFileError, match=rf"voice\.wav.*{problem}"):
         read_reference(path, RATE)
+
+
+def test_channels_that_cancel_each_other_out_are_silent(tmp_path: Path) -> None:
+    path = tmp_path / "voice.wav"
+    soundfile.write(path, np.stack([tone(1.0, RATE), -tone(1.0, RATE)], axis=1), RATE, subtype="FLOAT")
+    with pytest.raises(AudioFileError, match=r"voice\.wav is silent"):
+        read_reference(path, RATE)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("ending", ["wav", "flac", "ogg"])
+def test_a_named_pipe_will_do(tmp_path: Path, ending: str) -> None:
+    soundfile.write(tmp_path / f"voice.{ending}", tone(0.5, RATE), RATE)
+    os.mkfifo(tmp_path / "pipe")
+    data = (tmp_path / f"voice.{ending}").read_bytes()
+    with ThreadPoolExecutor(1) as writer:
+        written = writer.submit((tmp_path / "pipe").write_bytes, data)
+        found = read_reference(tmp_path / "pipe", RATE)
+        written.result()
+    assert (found == read_reference(tmp_path / f"voice.{ending}", RATE)).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_named_pipe_without_audio(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as writer:
+        writer.submit((tmp_path / "pipe").write_bytes, b"this is not a recording")
+        with pytest.raises(AudioFileError, match=r"cannot read .*pipe as audio: Format not recognised"):
+            read_reference(tmp_path / "pipe", RATE)
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
