@@ -1,0 +1,130 @@
+// Rotary positions, attention, and the fused operations that only the CPU has.
+#include <attention.hpp>
+#include <conv1d.hpp>
+
+#include <array>
+
+#include "backend.hpp"
+#include "operands.hpp"
+
+namespace ggtts {
+
+Tensor rope(const Tensor &a, const Tensor &positions, int dimensions, float theta) {
+    const auto graph = common_graph("rope", {&a, &positions});
+    require_type("rope", a, GGML_TYPE_F32);
+    require_type("rope", positions, GGML_TYPE_I32);
+    if (positions.raw->ne[0] != a.raw->ne[2] || ggml_nelements(positions.raw) != positions.raw->ne[0]) {
+        refuse("rope", describe(positions) + " positions for " + describe(a) + " (head_dim, heads, tokens)");
+    }
+    if (dimensions < 2 || dimensions % 2 != 0 || dimensions > a.raw->ne[0] || !(theta > 0)) {
+        refuse("rope", std::to_string(dimensions) + " dimensions of " + describe(a));
+    }
+    // No context extension: with ext_factor 0 and freq_scale 1 the original context length has no effect.
+    return node(graph,
+                ggml_rope_ext(graph->room(), with_rows(a).raw, dense(positions).raw, nullptr, dimensions,
+                              GGML_ROPE_TYPE_NEOX, 0, theta, 1.0f, 0.0f, 1.0f, 32.0f, 1.0f));
+}
+
+namespace {
+
+void check_attention(const char *operation, const Tensor &q, const Tensor &k, const Tensor &v) {
+    require_type(operation, q, GGML_TYPE_F32);
+    for (const Tensor *cache : {&k, &v}) {
+        require_readable(operation, *cache);
+        const ggml_type type = cache->raw->type;
+        if (type != GGML_TYPE_F32 && type != GGML_TYPE_F16)
+            refuse(operation, "keys or values " + describe(*cache));
+        if (cache->raw->nb[0] != ggml_type_size(type))
+            refuse(operation, "heads out of line: " + describe(*cache));
+    }
+    if (k.raw->type != v.raw->type || !ggml_are_same_shape(k.raw, v.raw)) {
+        refuse(operation, "keys " + describe(k) + " and values " + describe(v));
+    }
+    if (q.raw->ne[0] != k.raw->ne[0] || q.raw->ne[1] % k.raw->ne[2] != 0 || q.raw->ne[3] != 1 ||
+        k.raw->ne[3] != 1) {
+        refuse(operation, "queries " + describe(q) + " (head_dim, heads, tokens) and keys " + describe(k) +
+                              " (head_dim, positions, kv_heads)");
+    }
+}
+
+}  // namespace
+
+Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &mask, float scale) {
+    const auto graph = common_graph("flash_attention", {&q, &k, &v, &mask});
+    check_attention("flash_attention", q, k, v);
+    require_type("flash_attention", mask, GGML_TYPE_F16);
+    if (mask.raw->ne[0] != k.raw->ne[1] || mask.raw->ne[1] < q.raw->ne[2]) {
+        refuse("flash_attention", "mask " + describe(mask) + " for " + describe(q) + " and " + describe(k));
+    }
+    const Tensor by_head = permute(q, {0, 2, 1, 3});
+    ggml_tensor *result =
+        ggml_flash_attn_ext(graph->room(), by_head.raw, k.raw, v.raw, dense(mask).raw, scale, 0.0f, 0.0f);
+    ggml_flash_attn_ext_set_prec(result, GGML_PREC_F32);
+    return reshape(node(graph, result), {q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2]});
+}
+
+Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &positions, float scale,
+                 int64_t window, bool causal) {
+    const auto graph = common_graph("attention", {&q, &k, &v, &positions});
+    if (!graph->backend().is_cpu())
+        refuse("attention", "the fused operation runs on the CPU only");
+    check_attention("attention", q, k, v);
+    require_type("attention", positions, GGML_TYPE_I32);
+    const int64_t wanted = causal ? q.raw->ne[2] : 1;
+    if (ggml_nelements(positions.raw) != wanted) {
+        refuse("attention", describe(positions) + " positions for " + describe(q));
+    }
+    if (window < 0)
+        refuse("attention", "a negative window");
+    auto settings =
+        std::make_shared<kernels::AttentionSettings>(kernels::AttentionSettings{scale, window, causal});
+    graph->retain(settings);
+    std::array<ggml_tensor *, 4> operands{with_rows(q).raw, k.raw, v.raw, dense(positions).raw};
+    ggml_tensor *result = ggml_custom_4d(
+        graph->room(), GGML_TYPE_F32, q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2], 1, 1, operands.data(),
+        static_cast<int>(operands.size()), kernels::attention, GGML_N_TASKS_MAX, settings.get());
+    return node(graph, result);
+}
+
+namespace {
+
+void require_cpu(const char *operation, const GraphContext &graph, const Tensor &a) {
+    if (!graph.backend().is_cpu()) {
+        refuse(operation, "the fused operation runs on the CPU only");
+    }
+    require_type(operation, a, GGML_TYPE_F32);
+    if (a.raw->ne[2] != 1 || a.raw->ne[3] != 1) {
+        refuse(operation, "needs [channels, time], got " + describe(a));
+    }
+}
+
+}  // namespace
+
+Tensor conv1d(const Tensor &a, std::shared_ptr<const kernels::ConvPlan> plan) {
+    const auto graph = common_graph("conv1d", {&a});
+    require_cpu("conv1d", *graph, a);
+    const int64_t time = a.raw->ne[1] - plan->past();
+    if (a.raw->ne[0] != plan->inputs() || time < 1) {
+        refuse("conv1d", describe(a) + " for " + std::to_string(plan->inputs()) + " inputs and " +
+                             std::to_string(plan->past()) + " earlier samples");
+    }
+    const int64_t outputs = plan->outputs();
+    return fused(graph, {dense(a).raw}, outputs, time, kernels::conv1d, std::move(plan));
+}
+
+Tensor snake(const Tensor &a, const Tensor &frequency, const Tensor &magnitude) {
+    const auto graph = common_graph("snake", {&a, &frequency, &magnitude});
+    require_cpu("snake", *graph, a);
+    for (const Tensor *values : {&frequency, &magnitude}) {
+        require_type("snake", *values, GGML_TYPE_F32);
+        if (ggml_nelements(values->raw) != a.raw->ne[0] || values->raw->ne[0] != a.raw->ne[0]) {
+            refuse("snake", describe(*values) + " for " + describe(a));
+        }
+    }
+    // The table of kernels is a constant of the program: nobody owns it.
+    const std::shared_ptr<const void> best(std::shared_ptr<void>(), &kernels::best_vector_kernels());
+    return fused(graph, {dense(a).raw, frequency.raw, magnitude.raw}, a.raw->ne[0], a.raw->ne[1],
+                 kernels::snake, best);
+}
+
+}  // namespace ggtts

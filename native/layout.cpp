@@ -1,0 +1,190 @@
+// Operations that move values without changing them: views, copies, rows of tables.
+#include <limits>
+
+#include "operands.hpp"
+
+namespace ggtts {
+namespace {
+
+std::array<int64_t, 4> full_shape(const char *operation, const std::vector<int64_t> &shape) {
+    if (shape.empty() || shape.size() > 4)
+        refuse(operation, "a shape has 1 to 4 dimensions");
+    std::array<int64_t, 4> full{1, 1, 1, 1};
+    for (size_t i = 0; i < shape.size(); ++i) {
+        if (shape[i] < 1)
+            refuse(operation, "dimension " + std::to_string(i) + " is " + std::to_string(shape[i]));
+        full[i] = shape[i];
+    }
+    return full;
+}
+
+// The graph input behind views and reshapes, or null.
+const ggml_tensor *source_input(const ggml_tensor *tensor) {
+    while (tensor->view_src != nullptr)
+        tensor = tensor->view_src;
+    return (tensor->flags & GGML_TENSOR_FLAG_INPUT) != 0 ? tensor : nullptr;
+}
+
+}  // namespace
+
+Tensor reshape(const Tensor &a, const std::vector<int64_t> &shape) {
+    const auto graph = common_graph("reshape", {&a});
+    require_readable("reshape", a);
+    const auto full = full_shape("reshape", shape);
+    if (full[0] * full[1] * full[2] * full[3] != ggml_nelements(a.raw)) {
+        refuse("reshape", describe(a) + " has another number of values than the new shape");
+    }
+    return node(graph, ggml_reshape_4d(graph->room(), dense(a).raw, full[0], full[1], full[2], full[3]));
+}
+
+Tensor permute(const Tensor &a, const std::array<int, 4> &axes) {
+    const auto graph = common_graph("permute", {&a});
+    require_readable("permute", a);
+    std::array<bool, 4> seen{};
+    for (const int axis : axes) {
+        require_dimension("permute", axis);
+        if (seen[static_cast<size_t>(axis)])
+            refuse("permute", "an axis is named twice");
+        seen[static_cast<size_t>(axis)] = true;
+    }
+    if (ggml_is_quantized(a.raw->type) && axes[0] != 0)
+        refuse("permute", "rows of blocks: " + describe(a));
+    return node(graph, ggml_permute(graph->room(), a.raw, axes[0], axes[1], axes[2], axes[3]));
+}
+
+Tensor contiguous(const Tensor &a) {
+    const auto graph = common_graph("contiguous", {&a});
+    require_readable("contiguous", a);
+    if (ggml_is_quantized(a.raw->type))
+        refuse("contiguous", "blocks cannot be rearranged: " + describe(a));
+    return node(graph, ggml_cont(graph->room(), a.raw));
+}
+
+Tensor slice(const Tensor &a, int dimension, int64_t start, int64_t length) {
+    require_dimension("slice", dimension);
+    require_readable("slice", a);
+    const ggml_tensor *t = a.raw;
+    if (start < 0 || length < 1 || start > t->ne[dimension] - length) {
+        refuse("slice", std::to_string(length) + " from " + std::to_string(start) + " along dimension " +
+                            std::to_string(dimension) + " of " + describe(a));
+    }
+    if (ggml_is_quantized(t->type) && dimension == 0)
+        refuse("slice", "rows of blocks: " + describe(a));
+    const auto graph = common_graph("slice", {&a});
+    std::array<int64_t, 4> ne{t->ne[0], t->ne[1], t->ne[2], t->ne[3]};
+    ne[static_cast<size_t>(dimension)] = length;
+    return node(graph, ggml_view_4d(graph->room(), a.raw, ne[0], ne[1], ne[2], ne[3], t->nb[1], t->nb[2],
+                                    t->nb[3], static_cast<size_t>(start) * t->nb[dimension]));
+}
+
+Tensor concat(const Tensor &a, const Tensor &b, int dimension) {
+    const auto graph = common_graph("concat", {&a, &b});
+    require_dimension("concat", dimension);
+    require_readable("concat", a);
+    require_readable("concat", b);
+    if (a.raw->type != b.raw->type || ggml_is_quantized(a.raw->type)) {
+        refuse("concat", describe(a) + " and " + describe(b));
+    }
+    for (int d = 0; d < 4; ++d) {
+        if (d != dimension && a.raw->ne[d] != b.raw->ne[d]) {
+            refuse("concat",
+                   describe(a) + " and " + describe(b) + " along dimension " + std::to_string(dimension));
+        }
+    }
+    return node(graph, ggml_concat(graph->room(), with_rows(a).raw, with_rows(b).raw, dimension));
+}
+
+Tensor repeat(const Tensor &a, const std::vector<int64_t> &shape) {
+    const auto graph = common_graph("repeat", {&a});
+    require_type("repeat", a, GGML_TYPE_F32);
+    const auto full = full_shape("repeat", shape);
+    for (size_t d = 0; d < 4; ++d) {
+        if (full[d] % a.raw->ne[d] != 0)
+            refuse("repeat", describe(a) + " does not repeat to the new shape");
+    }
+    return node(graph, ggml_repeat_4d(graph->room(), with_rows(a).raw, full[0], full[1], full[2], full[3]));
+}
+
+Tensor pad(const Tensor &a, int dimension, int64_t before, int64_t after) {
+    const auto graph = common_graph("pad", {&a});
+    require_dimension("pad", dimension);
+    require_type("pad", a, GGML_TYPE_F32);
+    constexpr int64_t limit = std::numeric_limits<int32_t>::max();
+    if (before < 0 || after < 0 || before > limit || after > limit)
+        refuse("pad", "a negative or huge amount");
+    std::array<int, 8> amounts{};
+    amounts[static_cast<size_t>(2 * dimension)] = static_cast<int>(before);
+    amounts[static_cast<size_t>(2 * dimension + 1)] = static_cast<int>(after);
+    return node(graph, ggml_pad_ext(graph->room(), with_rows(a).raw, amounts[0], amounts[1], amounts[2],
+                                    amounts[3], amounts[4], amounts[5], amounts[6], amounts[7]));
+}
+
+Tensor reflect_pad(const Tensor &a, int64_t before, int64_t after) {
+    const auto graph = common_graph("reflect_pad", {&a});
+    require_type("reflect_pad", a, GGML_TYPE_F32);
+    if (before < 0 || after < 0 || before >= a.raw->ne[0] || after >= a.raw->ne[0]) {
+        refuse("reflect_pad", std::to_string(std::max(before, after)) + " values of " + describe(a));
+    }
+    return node(graph, ggml_pad_reflect_1d(graph->room(), dense(a).raw, static_cast<int>(before),
+                                           static_cast<int>(after)));
+}
+
+Tensor cast(const Tensor &a, const std::string &type) {
+    const auto graph = common_graph("cast", {&a});
+    require_readable("cast", a);
+    const ggml_type target = parse_type(type);
+    const auto is_float = [](ggml_type t) {
+        return t == GGML_TYPE_F32 || t == GGML_TYPE_F16 || t == GGML_TYPE_BF16;
+    };
+    const bool integers = (target == GGML_TYPE_I32 && a.raw->type == GGML_TYPE_F32) ||
+                          (target == GGML_TYPE_F32 && a.raw->type == GGML_TYPE_I32);
+    if (!integers && (!is_float(target) || !(is_float(a.raw->type) || ggml_is_quantized(a.raw->type)))) {
+        refuse("cast", describe(a) + " to " + type);
+    }
+    return node(graph, ggml_cast(graph->room(), a.raw, target));
+}
+
+Tensor copy_to(const Tensor &a, const Tensor &destination) {
+    const auto graph = common_graph("copy_to", {&a, &destination});
+    require_readable("copy_to", a);
+    require_readable("copy_to", destination);
+    if (ggml_nelements(a.raw) != ggml_nelements(destination.raw)) {
+        refuse("copy_to", describe(a) + " into " + describe(destination));
+    }
+    if (ggml_is_quantized(a.raw->type) || ggml_is_quantized(destination.raw->type)) {
+        refuse("copy_to", "blocks: " + describe(a) + " into " + describe(destination));
+    }
+    return node(graph, ggml_cpy(graph->room(), a.raw, destination.raw));
+}
+
+Tensor get_rows(const Tensor &table, const Tensor &ids) {
+    const auto graph = common_graph("get_rows", {&table, &ids});
+    require_readable("get_rows", table);
+    require_type("get_rows", ids, GGML_TYPE_I32);
+    if (table.raw->ne[2] != 1 || table.raw->ne[3] != 1 || ids.raw->ne[1] != 1 || ids.raw->ne[2] != 1 ||
+        ids.raw->ne[3] != 1) {
+        refuse("get_rows",
+               "needs a matrix and a list of ids, got " + describe(table) + " and " + describe(ids));
+    }
+    if (const ggml_tensor *input = source_input(ids.raw))
+        graph->limit_input(input, table.raw->ne[1]);
+    return node(graph, ggml_get_rows(graph->room(), table.raw, dense(ids).raw));
+}
+
+Tensor set_rows(const Tensor &destination, const Tensor &values, const Tensor &ids) {
+    const auto graph = common_graph("set_rows", {&destination, &values, &ids});
+    require_readable("set_rows", destination);
+    require_type("set_rows", values, GGML_TYPE_F32);
+    const ggml_tensor *d = destination.raw, *v = values.raw, *i = ids.raw;
+    if (i->type != GGML_TYPE_I64 && i->type != GGML_TYPE_I32)
+        refuse("set_rows", "ids " + describe(ids));
+    if (d->ne[0] != v->ne[0] || d->ne[2] != v->ne[2] || d->ne[3] != v->ne[3] || i->ne[0] != v->ne[1] ||
+        i->ne[1] != 1 || i->ne[2] != 1 || i->ne[3] != 1) {
+        refuse("set_rows", describe(values) + " at " + describe(ids) + " into " + describe(destination));
+    }
+    if (const ggml_tensor *input = source_input(i))
+        graph->limit_input(input, d->ne[1]);
+    return node(graph, ggml_set_rows(graph->room(), destination.raw, with_rows(values).raw, dense(ids).raw));
+}
+
+}  // namespace ggtts

@@ -1,0 +1,177 @@
+// The Python face of tensors: operators, operations, and the plans of fused ones.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <conv1d.hpp>
+
+#include <array>
+#include <utility>
+
+#include "backend.hpp"
+#include "bindings.hpp"
+#include "tensor.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace ggtts {
+namespace {
+
+using UnaryNames = std::array<std::pair<const char *, const char *>, 13>;
+constexpr UnaryNames unary_names{{{"silu", "x * sigmoid(x)"},
+                                  {"gelu", "The exact GELU, with the error function."},
+                                  {"relu", "max(x, 0)"},
+                                  {"elu", "x above 0, exp(x) - 1 below"},
+                                  {"sigmoid", "1 / (1 + exp(-x))"},
+                                  {"tanh", "The hyperbolic tangent."},
+                                  {"exp", "e to the power x"},
+                                  {"log", "The natural logarithm."},
+                                  {"sqr", "x * x"},
+                                  {"sqrt", "The square root."},
+                                  {"sin", "The sine."},
+                                  {"cos", "The cosine."},
+                                  {"abs", "The absolute value."}}};
+
+void bind_arithmetic(nb::class_<Tensor> &tensor) {
+    tensor.def(
+              "__add__", [](const Tensor &a, const Tensor &b) { return add(a, b); }, nb::is_operator())
+        .def(
+            "__sub__", [](const Tensor &a, const Tensor &b) { return subtract(a, b); }, nb::is_operator())
+        .def(
+            "__mul__", [](const Tensor &a, const Tensor &b) { return multiply(a, b); }, nb::is_operator())
+        .def(
+            "__truediv__", [](const Tensor &a, const Tensor &b) { return divide(a, b); }, nb::is_operator())
+        .def(
+            "__add__", [](const Tensor &a, float b) { return scale(a, 1.0f, b); }, nb::is_operator())
+        .def(
+            "__radd__", [](const Tensor &a, float b) { return scale(a, 1.0f, b); }, nb::is_operator())
+        .def(
+            "__sub__", [](const Tensor &a, float b) { return scale(a, 1.0f, -b); }, nb::is_operator())
+        .def(
+            "__rsub__", [](const Tensor &a, float b) { return scale(a, -1.0f, b); }, nb::is_operator())
+        .def(
+            "__mul__", [](const Tensor &a, float b) { return scale(a, b, 0.0f); }, nb::is_operator())
+        .def(
+            "__rmul__", [](const Tensor &a, float b) { return scale(a, b, 0.0f); }, nb::is_operator())
+        .def(
+            "__truediv__", [](const Tensor &a, float b) { return scale(a, 1.0f / b, 0.0f); },
+            nb::is_operator())
+        .def(
+            "__neg__", [](const Tensor &a) { return scale(a, -1.0f, 0.0f); }, nb::is_operator())
+        .def("__matmul__", [](const Tensor &a, const Tensor &b) { return matmul(a, b); }, nb::is_operator());
+    for (const auto &[name, doc] : unary_names) {
+        const std::string operation = name;
+        tensor.def(name, [operation](const Tensor &a) { return unary(a, operation); }, doc);
+    }
+    tensor.def("clamp", &clamp, "low"_a, "high"_a)
+        .def("swiglu", &swiglu, "up"_a, "silu(self) * up")
+        .def("rms_norm", &rms_norm, "epsilon"_a, "Divide each row by its root mean square; no weights.")
+        .def("layer_norm", &layer_norm, "epsilon"_a, "Each row to mean 0 and variance 1; no weights.")
+        .def(
+            "softmax",
+            [](const Tensor &a, float factor, const std::optional<Tensor> &mask) {
+                return softmax(a, factor, mask ? &*mask : nullptr);
+            },
+            "scale"_a = 1.0f, "mask"_a = nb::none(), "softmax(self * scale + mask) over dimension 0.")
+        .def("sum_rows", &sum_rows, "Over dimension 0.")
+        .def("mean_rows", &mean_rows, "Over dimension 0.")
+        .def("argmax", &argmax, "i32: the first maximum over dimension 0.");
+}
+
+void bind_layout(nb::class_<Tensor> &tensor) {
+    tensor
+        .def(
+            "reshape",
+            [](const Tensor &a, const nb::args &shape) {
+                return reshape(a, nb::cast<std::vector<int64_t>>(shape));
+            },
+            "shape"_a)
+        .def(
+            "permute", [](const Tensor &a, int i, int j, int k, int l) { return permute(a, {i, j, k, l}); },
+            "axis0"_a, "axis1"_a, "axis2"_a, "axis3"_a = 3,
+            "Dimension d of self becomes dimension axis_d of the result.")
+        .def(
+            "transpose", [](const Tensor &a) { return permute(a, {1, 0, 2, 3}); },
+            "Dimensions 0 and 1 swapped: a view.")
+        .def("contiguous", &contiguous)
+        .def("slice", &slice, "dimension"_a, "start"_a, "length"_a, "A view.")
+        .def("concat", &concat, "other"_a, "dimension"_a)
+        .def(
+            "repeat",
+            [](const Tensor &a, const nb::args &shape) {
+                return repeat(a, nb::cast<std::vector<int64_t>>(shape));
+            },
+            "shape"_a)
+        .def("pad", &pad, "dimension"_a, "before"_a, "after"_a, "Zeros before and after.")
+        .def("reflect_pad", &reflect_pad, "before"_a, "after"_a,
+             "Along dimension 0, the edge value not repeated.")
+        .def("cast", &cast, "dtype"_a)
+        .def("copy_to", &copy_to, "destination"_a,
+             "A node that writes self into a piece of state: an effect.");
+}
+
+void bind_plans(nb::module_ &m) {
+    using Matrices = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+    using Bias = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+    nb::class_<kernels::ConvPlan>(m, "ConvPlan", "The weights of a convolution, packed for the CPU.")
+        .def(nb::new_([](const Matrices &matrices, const std::optional<Bias> &bias, int64_t dilation,
+                         const std::string &instruction_set) {
+                 const auto outputs = static_cast<int64_t>(matrices.shape(1));
+                 if (bias && static_cast<int64_t>(bias->shape(0)) != outputs) {
+                     throw std::invalid_argument("a bias of " + std::to_string(bias->shape(0)) +
+                                                 " values for " + std::to_string(outputs) + " outputs");
+                 }
+                 return std::make_shared<kernels::ConvPlan>(
+                     matrices.data(), static_cast<int64_t>(matrices.shape(0)), outputs,
+                     static_cast<int64_t>(matrices.shape(2)), bias ? bias->data() : nullptr, dilation,
+                     instruction_set);
+             }),
+             "matrices"_a, "bias"_a.none(), "dilation"_a = 1, "instruction_set"_a = "best",
+             "From matrices [taps, outputs, inputs] and a bias [outputs] or None.")
+        .def_prop_ro("past", &kernels::ConvPlan::past, "How many earlier samples an output reads.");
+    m.def("instruction_sets", &kernels::instruction_sets,
+          "What the kernels of this processor are called, best first.");
+}
+
+}  // namespace
+
+void bind_tensors(nb::module_ &m) {
+    bind_plans(m);
+    nb::class_<Tensor> tensor(m, "Tensor",
+                              "A node of a graph, or a weight or piece of state that one reads.");
+    tensor
+        .def_prop_ro("shape",
+                     [](const Tensor &t) {
+                         return nb::make_tuple(t.raw->ne[0], t.raw->ne[1], t.raw->ne[2], t.raw->ne[3]);
+                     })
+        .def_prop_ro("dtype", [](const Tensor &t) { return std::string(ggml_type_name(t.raw->type)); })
+        .def_prop_ro(
+            "on_cpu", [](const Tensor &t) { return t.graph && t.graph->backend().is_cpu(); },
+            "Whether the graph of this tensor runs on the CPU, where the fused operations are.")
+        .def_prop_ro("is_contiguous", [](const Tensor &t) { return ggml_is_contiguous(t.raw); })
+        .def("__repr__", [](const Tensor &t) { return "<Tensor " + describe(t) + ">"; });
+    bind_arithmetic(tensor);
+    bind_layout(tensor);
+    tensor.def("get_rows", &get_rows, "ids"_a, "Rows of a table as f32 [width, ids].")
+        .def("set_rows", &set_rows, "values"_a, "ids"_a,
+             "self with `values` written at rows `ids`: read self through it.")
+        .def("rope", &rope, "positions"_a, "dimensions"_a, "theta"_a,
+             "Rotary embedding over half-split pairs.")
+        .def("flash_attention", &flash_attention, "keys"_a, "values"_a, "mask"_a, "scale"_a)
+        .def("attention", &attention, "keys"_a, "values"_a, "positions"_a, "scale"_a, "window"_a = 0,
+             "causal"_a = true);
+    tensor
+        .def(
+            "conv1d",
+            [](const Tensor &x, std::shared_ptr<kernels::ConvPlan> plan) {
+                return conv1d(x, std::move(plan));
+            },
+            "plan"_a, "[inputs, past + time] -> [outputs, time]; the past comes first.")
+        .def("snake", &snake, "frequency"_a, "magnitude"_a, "self + sin(self * frequency)^2 * magnitude.");
+    m.def("matmul", &matmul, "weights"_a, "inputs"_a, "weights [k, m] x inputs [k, n] -> [m, n].");
+}
+
+}  // namespace ggtts
