@@ -171,7 +171,9 @@ nb::ndarray<nb::numpy> weight_array(const GgufFile &file, const std::string &nam
 nb::ndarray<nb::numpy> weight_rows(const GgufFile &file, const std::string &name, const IdArray &ids) {
     const FileTensor &tensor = file.tensor(name);
     auto array = new_array({ids.shape(0), static_cast<size_t>(tensor.shape[0])}, GGML_TYPE_F32);
-    file.read_rows(tensor, ids.data(), ids.shape(0), static_cast<float *>(array.data()));
+    auto *out = static_cast<float *>(array.data());
+    nb::gil_scoped_release release;
+    file.read_rows(tensor, ids.data(), ids.shape(0), out);
     return array;
 }
 
