@@ -230,7 +230,7 @@ void attention(ggml_tensor *result, int thread, int threads, void *userdata) {
                             static_cast<float *>(result->data),
                             *static_cast<const AttentionSettings *>(userdata)};
     const VectorKernels &vectors = best_vector_kernels();
-    if (operands.tokens() < tiled_from_tokens) {
+    if (operands.tokens() < tiled_from_tokens || operands.settings.window > 0) {
         attend_row_by_row(operands, vectors, thread, threads);
     } else {
         attend_by_tiles(operands, vectors, thread, threads);

@@ -14,8 +14,9 @@ struct AttentionSettings {
     bool causal;
 };
 
-// From this many queries on, keys and values are packed for matrix products. The two ways round differently,
-// so a stream that is to equal the whole bit by bit keeps its pieces below this.
+// From this many queries without a window on, keys and values are packed for matrix products. The two ways
+// round differently: with a window, where a query sees few keys, there is only one, so that a stream equals
+// the whole bit by bit.
 inline constexpr int64_t tiled_from_tokens = 32;
 
 // A GGML custom operation. Sources: q f32 [head_dim, heads, tokens]; k, v f32 or f16 [head_dim, positions,

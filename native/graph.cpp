@@ -124,7 +124,7 @@ std::vector<NodeTime> Program::profile(const std::vector<Input> &inputs) {
     std::lock_guard lock(backend.compute_mutex());
     set_inputs(inputs);
     ggml_backend_synchronize(backend.handle());
-    const ggml_context_ptr scratch(ggml_init({ggml_graph_overhead_custom(1, false) * 2, nullptr, true}));
+    const Descriptions scratch(ggml_graph_overhead_custom(1, false) * 2);
     ggml_cgraph *single = ggml_new_graph_custom(scratch.get(), 1, false);
     std::vector<NodeTime> times;
     for (int i = 0; i < ggml_graph_n_nodes(graph_); ++i) {
@@ -208,9 +208,7 @@ std::shared_ptr<Program> Graph::program(const std::vector<std::pair<std::string,
 State::State(std::shared_ptr<Backend> backend, const Layout &layout) : backend_(std::move(backend)) {
     if (layout.empty())
         throw std::invalid_argument("a state without tensors");
-    context_.reset(ggml_init({layout.size() * ggml_tensor_overhead(), nullptr, /*no_alloc=*/true}));
-    if (!context_)
-        throw std::bad_alloc();
+    context_.emplace(layout.size() * ggml_tensor_overhead());
     for (const auto &[name, description] : layout) {
         const auto &[shape, type] = description;
         if (shape.empty() || shape.size() > 4)
@@ -221,12 +219,12 @@ State::State(std::shared_ptr<Backend> backend, const Layout &layout) : backend_(
                                             std::to_string(size));
         }
         ggml_tensor *tensor =
-            ggml_new_tensor(context_.get(), parse_type(type), static_cast<int>(shape.size()), shape.data());
+            ggml_new_tensor(context_->get(), parse_type(type), static_cast<int>(shape.size()), shape.data());
         ggml_set_name(tensor, name.substr(0, GGML_MAX_NAME - 1).c_str());
         if (!tensors_.emplace(name, tensor).second)
             throw std::invalid_argument("two states are called '" + name + "'");
     }
-    buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(context_.get(), backend_->default_buffer_type()));
+    buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(context_->get(), backend_->default_buffer_type()));
     if (!buffer_)
         throw DeviceError("device '" + backend_->info().name + "': no room for the state of a session");
     zero();

@@ -5,11 +5,13 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backend.hpp"
+#include "descriptions.hpp"
 #include "tensor.hpp"
 #include "weights.hpp"
 
@@ -97,7 +99,7 @@ private:
     ggml_tensor *find(const std::string &name) const;
 
     std::shared_ptr<Backend> backend_;
-    ggml_context_ptr context_;
+    std::optional<Descriptions> context_;
     ggml_backend_buffer_ptr buffer_;
     std::map<std::string, ggml_tensor *> tensors_;
 };

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <new>
 #include <stdexcept>
 
 #include "backend.hpp"
@@ -10,13 +9,10 @@
 namespace ggtts {
 
 GraphContext::GraphContext(std::shared_ptr<Backend> backend, size_t max_tensors)
-    : backend_(std::move(backend)), max_tensors_(max_tensors) {
-    const size_t bytes = max_tensors * ggml_tensor_overhead() +
-                         ggml_graph_overhead_custom(max_tensors + tensors_per_operation, false);
-    context_.reset(ggml_init({bytes, nullptr, /*no_alloc=*/true}));
-    if (!context_)
-        throw std::bad_alloc();
-}
+    : backend_(std::move(backend)),
+      context_(max_tensors * ggml_tensor_overhead() +
+               ggml_graph_overhead_custom(max_tensors + tensors_per_operation, false)),
+      max_tensors_(max_tensors) {}
 
 ggml_context *GraphContext::room() {
     tensor_count_ += tensors_per_operation;

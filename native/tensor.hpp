@@ -2,7 +2,6 @@
 // never an abort.
 #pragma once
 
-#include <ggml-cpp.h>
 #include <ggml.h>
 
 #include <array>
@@ -12,6 +11,8 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
+
+#include "descriptions.hpp"
 
 namespace ggtts {
 
@@ -63,7 +64,7 @@ public:
 
 private:
     std::shared_ptr<Backend> backend_;
-    ggml_context_ptr context_;
+    Descriptions context_;
     size_t max_tensors_;
     size_t tensor_count_ = 0;
     std::vector<std::shared_ptr<const void>> retained_;

@@ -15,13 +15,6 @@ namespace {
 
 constexpr size_t tensors_per_context = 1024;
 
-ggml_context_ptr new_description_context(size_t tensors) {
-    ggml_context_ptr context(ggml_init({tensors * ggml_tensor_overhead(), nullptr, /*no_alloc=*/true}));
-    if (!context)
-        throw std::bad_alloc();
-    return context;
-}
-
 }  // namespace
 
 Weights::Weights(std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file)
@@ -31,7 +24,7 @@ ggml_tensor *Weights::describe_tensor(const std::string &name, ggml_type type,
                                       const std::vector<int64_t> &shape) {
     if (contexts_.empty() || ggml_used_mem(contexts_.back().get()) + ggml_tensor_overhead() >
                                  tensors_per_context * ggml_tensor_overhead()) {
-        contexts_.push_back(new_description_context(tensors_per_context));
+        contexts_.emplace_back(tensors_per_context * ggml_tensor_overhead());
     }
     ggml_tensor *tensor =
         ggml_new_tensor(contexts_.back().get(), type, static_cast<int>(shape.size()), shape.data());
@@ -114,7 +107,7 @@ ggml_backend_buffer_type_t Weights::choose_buffer_type(const ggml_tensor *tensor
 
 // GGML answers this question about an operation, so a small one is described: matrix x one column.
 bool Weights::matrix_product_supported(ggml_backend_buffer_type_t type, const ggml_tensor *matrix) const {
-    const ggml_context_ptr context = new_description_context(4);
+    const Descriptions context(4 * ggml_tensor_overhead());
     ggml_tensor *weight = ggml_new_tensor_2d(context.get(), matrix->type, matrix->ne[0], matrix->ne[1]);
     ggml_tensor *column = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, matrix->ne[0], 1);
     const ggml_backend_buffer_ptr probe(ggml_backend_buft_alloc_buffer(type, 0));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend.hpp"
+#include "descriptions.hpp"
 #include "gguf_file.hpp"
 #include "tensor.hpp"
 
@@ -65,7 +66,7 @@ private:
 
     std::shared_ptr<Backend> backend_;
     std::shared_ptr<const GgufFile> file_;
-    std::vector<ggml_context_ptr> contexts_;
+    std::vector<Descriptions> contexts_;
     std::vector<ggml_backend_buffer_ptr> buffers_;
     ggml_backend_buffer_ptr mapped_buffer_;
     std::unordered_map<Key, Tensor> known_;  // leaves hold no owner here: the owner is this object

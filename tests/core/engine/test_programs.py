@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -141,3 +144,22 @@ def test_what_does_not_fit_is_an_error_and_the_log_of_ggml_arrives_in_python(
     with caplog.at_level(logging.DEBUG, logger="ggtts.ggml"), pytest.raises(EngineError, match="no room"):
         engine.state({"huge": ((1 << 22, 1 << 22), "f32")})
     assert "failed to allocate" in caplog.text
+
+
+WITHOUT_MEMORY = """
+import resource
+from ggtts.core.engine import Engine
+engine = Engine("cpu", threads=1)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (16 << 20), resource.RLIM_INFINITY))
+try:
+    engine.graph(max_operations=1_000_000)
+except MemoryError:
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the size of a process")
+def test_a_graph_without_memory_is_an_error_not_an_abort() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr

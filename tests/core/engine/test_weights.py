@@ -202,5 +202,5 @@ def test_files_that_are_not_models(engine: Engine, path: Path, tmp_path: Path) -
         with pytest.raises(ModelFileError, match=message) as caught:
             engine.weights(tmp_path / name)
         assert name in str(caught.value)
-    with pytest.raises(ModelFileError, match="regular file"):
+    with pytest.raises(ModelFileError, match="but a folder"):
         engine.weights(tmp_path)
