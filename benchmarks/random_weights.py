@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +36,13 @@ class RandomTensor:
 
 
 class WeightPatterns:
-    """Makes the storage of random tensors, uint8 [rows, bytes per row], and shares equal ones."""
+    """Makes the storage of random tensors, uint8 [rows, bytes per row], and shares equal ones.
+
+    Values depend on the seed and on what the tensor looks like, not on its name or on what was made before.
+    """
 
     def __init__(self, seed: int) -> None:
-        self._random = np.random.default_rng(seed)
+        self._seed = seed
         self._made: dict[tuple[Any, ...], Bytes] = {}
 
     def storage(self, tensor: RandomTensor, kind: GGMLQuantizationType) -> Bytes:
@@ -54,32 +58,36 @@ class WeightPatterns:
 
     def _rows(self, tensor: RandomTensor, kind: GGMLQuantizationType) -> Bytes:
         """Fill the tensor, repeating one block of rows when it is large."""
+        kinship = repr((tensor.shape, tensor.std, tensor.mean)).encode()
+        random = np.random.default_rng([self._seed, crc32(kinship)])
         width, rows = tensor.shape[-1], prod(tensor.shape[:-1])
         distinct = min(rows, max(1, PATTERN_VALUES // width))
-        pattern = self._encode(distinct * width, tensor, kind).reshape(distinct, -1)
+        pattern = _encoded(random, distinct * width, tensor, kind).reshape(distinct, -1)
         repeats = -(-rows // distinct)
         return np.tile(pattern, (repeats, 1))[:rows] if repeats > 1 else pattern
 
-    def _encode(self, count: int, tensor: RandomTensor, kind: GGMLQuantizationType) -> Bytes:
-        """Return `count` values in type `kind`; quantised ones are uniform and centred, of the same deviation."""
-        if kind in (GGMLQuantizationType.F32, GGMLQuantizationType.F16, GGMLQuantizationType.BF16):
-            return _plain(self._normal(count, tensor), kind)
-        block_values, block_bytes = GGML_QUANT_SIZES[kind]
-        blocks = self._random.integers(0, 256, (count // block_values, block_bytes), np.uint8)
-        scale_blocks = {
-            GGMLQuantizationType.Q8_0: _scale_q8_0,
-            GGMLQuantizationType.Q4_K: _scale_q4_k,
-            GGMLQuantizationType.Q6_K: _scale_q6_k,
-        }[kind]
-        scale_blocks(blocks, tensor.std)
-        return blocks.reshape(-1)
 
-    def _normal(self, count: int, tensor: RandomTensor) -> npt.NDArray[np.float32]:
-        if tensor.std == 0:
-            return np.full(count, tensor.mean, np.float32)
-        return self._random.standard_normal(count, np.float32) * np.float32(tensor.std) + np.float32(
-            tensor.mean
-        )
+def _encoded(
+    random: np.random.Generator, count: int, tensor: RandomTensor, kind: GGMLQuantizationType
+) -> Bytes:
+    """Return `count` values in type `kind`; quantised ones are uniform and centred, of the same deviation."""
+    if kind in (GGMLQuantizationType.F32, GGMLQuantizationType.F16, GGMLQuantizationType.BF16):
+        return _plain(_normal(random, count, tensor), kind)
+    block_values, block_bytes = GGML_QUANT_SIZES[kind]
+    blocks = random.integers(0, 256, (count // block_values, block_bytes), np.uint8)
+    scale_blocks = {
+        GGMLQuantizationType.Q8_0: _scale_q8_0,
+        GGMLQuantizationType.Q4_K: _scale_q4_k,
+        GGMLQuantizationType.Q6_K: _scale_q6_k,
+    }[kind]
+    scale_blocks(blocks, tensor.std)
+    return blocks.reshape(-1)
+
+
+def _normal(random: np.random.Generator, count: int, tensor: RandomTensor) -> npt.NDArray[np.float32]:
+    if tensor.std == 0:
+        return np.full(count, tensor.mean, np.float32)
+    return random.standard_normal(count, np.float32) * np.float32(tensor.std) + np.float32(tensor.mean)
 
 
 def _plain(values: npt.NDArray[np.float32], kind: GGMLQuantizationType) -> Bytes:

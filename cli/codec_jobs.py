@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..core.audio.formats import FORMATS, STANDARD_STREAM, WAV16, AudioFormat, choose_format
 from ..core.errors import AudioFileError, UsageError
+from .files import identity, same_file
 from .streams import INPUT_NAME, binary_input
 
 CODES_SUFFIX, EMBEDDING_SUFFIX = ".rvq", ".spk"
@@ -117,7 +118,7 @@ def _sources(name: str, naming: Naming) -> Iterator[Source]:
     if name == STANDARD_STREAM:
         if naming.folder is not None:
             raise UsageError(f"{INPUT_NAME} has no name that an output in --out-dir could have: use -o")
-        stream = binary_input()
+        stream = binary_input("audio or codes")
         if stream.isatty():
             raise UsageError("standard input is a terminal: pipe audio or codes in")
         yield Source(INPUT_NAME, data=stream.read())
@@ -163,7 +164,7 @@ def _visible_files(folder: Path, without: Path | None) -> Iterator[Path]:
         folders[:] = sorted(
             name
             for name in folders
-            if not name.startswith(".") and not (without and _same(os.path.join(parent, name), without))
+            if not name.startswith(".") and not (without and same_file(os.path.join(parent, name), without))
         )
         for name in sorted(names):
             if not name.startswith("."):
@@ -197,7 +198,7 @@ def _decoding(source: Source, naming: Naming) -> Job:
 
 def _replaces_neighbour(output: str, path: Path) -> bool:
     """Audio beside codes is most likely what they were made from; a sweep over a folder must not destroy it."""
-    return os.path.exists(output) and _same(os.path.dirname(output) or ".", path.parent)
+    return os.path.exists(output) and same_file(os.path.dirname(output) or ".", path.parent)
 
 
 def _direction(source: Source, naming: Naming) -> Direction:
@@ -239,34 +240,21 @@ def _output_beside(source: Source, folder: Path | None, suffix: str) -> str:
 
 def _refuse_collisions(jobs: Sequence[Job]) -> None:
     """No output may replace an input, or another output."""
-    inputs = {_identity(job.source.path): job for job in jobs if job.source.path is not None}
+    inputs = {identity(job.source.path): job for job in jobs if job.source.path is not None}
     written: dict[object, Job] = {}
     for job in jobs:
         for output in _files(job):
-            identity = _identity(output)
-            if identity in inputs:
+            file = identity(output)
+            if file in inputs:
                 raise UsageError(
-                    f"{inputs[identity].source.name} is an input and would be replaced: "
+                    f"{inputs[file].source.name} is an input and would be replaced: "
                     "choose another name with -o or --out-dir"
                 )
-            if identity in written:
-                other = written[identity].source.name
+            if file in written:
+                other = written[file].source.name
                 raise UsageError(f"{other} and {job.source.name} would both become {str(output)!r}")
-            written[identity] = job
+            written[file] = job
 
 
 def _files(job: Job) -> Iterable[Path]:
     return (Path(name) for name in (job.output, job.embedding) if name not in (None, STANDARD_STREAM))
-
-
-def _identity(path: Path) -> object:
-    """Equal for all names of one file: links, and letters of either case where the system sees no difference."""
-    try:
-        status = path.stat()
-    except OSError:
-        return os.path.realpath(path)
-    return status.st_dev, status.st_ino
-
-
-def _same(one: str | Path, other: str | Path) -> bool:
-    return _identity(Path(one)) == _identity(Path(other))

@@ -15,7 +15,7 @@ from ..core.audio.reference import DEFAULT_LIMITS, read_recording
 from ..core.audio.sinks import check_output, open_sink
 from ..core.errors import AudioFileError, GgttsError, OutputError
 from ..core.formats import rvq, spk
-from ..core.output_files import write_file
+from ..core.output_files import write_errors, write_file
 from ..core.qwen.codec.model import WHOLE_RECORDING, Codec
 from .codec_jobs import Job
 from .streams import binary_output
@@ -154,13 +154,9 @@ def _write(output: str, data: bytes) -> None:
         write_file(Path(output), data)
         return
     stream = binary_output("a .rvq file")
-    try:
+    with write_errors("standard output"):
         stream.write(data)
         stream.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot write 'standard output': {error.strerror or error}") from error
 
 
 def _shown(output: str) -> str:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 OnPart = Callable[[float], None]
 
-_ANY_RECORDING: ReferenceLimits = replace(REFERENCE_LIMITS, silence=0.0)
-"""Silence can be coded as well as anything, though it is no voice."""
+_ANY_RECORDING: ReferenceLimits = replace(REFERENCE_LIMITS, shortest=0.001, silence=0.0)
+"""A click and silence can be coded as well as anything, though they are no voice."""
 
 
 def encode(job: Job, codec: OmniVoiceCodec, *, raw: bool, transcript: str | None) -> Outcome:

@@ -9,7 +9,16 @@ from typing import Any
 
 import click
 
-from .options import FiniteFloat, Int64, option_group
+from ..core.limits import (
+    GUIDANCE,
+    LAYER_PENALTY,
+    LONGEST_SECONDS,
+    MOST_STEPS,
+    NOISE,
+    SHIFT,
+    SPEED,
+)
+from .options import FiniteFloat, Int64, RangedFloat, option_group
 
 SECTIONS = {
     "Required": ["model", "codec", "output"],
@@ -143,20 +152,20 @@ def length_options() -> Callable[[Any], Any]:
     return option_group(
         click.option(
             "--duration",
-            type=FiniteFloat(min=0),
+            type=FiniteFloat(min=0, max=LONGEST_SECONDS),
             default=0.0,
             metavar="SECONDS",
             help="How long the speech is.  [default: as the text usually takes]",
         ),
         click.option(
             "--speed",
-            type=FiniteFloat(min=0, min_open=True),
+            type=RangedFloat(SPEED),
             metavar="N",
             help="How many times faster than usual, instead of --duration.",
         ),
         click.option(
             "--chunk-duration",
-            type=float,
+            type=FiniteFloat(max=LONGEST_SECONDS),
             default=15.0,
             metavar="SECONDS",
             show_default=True,
@@ -164,7 +173,7 @@ def length_options() -> Callable[[Any], Any]:
         ),
         click.option(
             "--chunk-threshold",
-            type=float,
+            type=FiniteFloat(max=LONGEST_SECONDS),
             default=30.0,
             metavar="SECONDS",
             show_default=True,
@@ -209,7 +218,7 @@ def generation_options() -> Callable[[Any], Any]:
         click.option(
             "--steps",
             metavar="N",
-            type=click.IntRange(min=1),
+            type=click.IntRange(min=1, max=MOST_STEPS),
             default=32,
             show_default=True,
             help="Passes through the model; fewer are faster.",
@@ -224,11 +233,11 @@ def generation_options() -> Callable[[Any], Any]:
 
 
 _NUMBERS = (
-    ("--guidance", FiniteFloat(min=0), 2.0, "How closely the text is followed; 0: without guidance."),
-    ("--t-shift", FiniteFloat(min=0, min_open=True), 0.1, "Below 1: fewer codes in the first steps."),
-    ("--layer-penalty", click.FLOAT, 5.0, "Puts off codes of higher codebooks."),
-    ("--position-temp", FiniteFloat(min=0), 5.0, "Randomness in the choice of places."),
-    ("--class-temp", FiniteFloat(min=0), 0.0, "Randomness in the choice of codes."),
+    ("--guidance", RangedFloat(GUIDANCE), 2.0, "How closely the text is followed; 0: without guidance."),
+    ("--t-shift", RangedFloat(SHIFT), 0.1, "Below 1: fewer codes in the first steps."),
+    ("--layer-penalty", RangedFloat(LAYER_PENALTY), 5.0, "Puts off codes of higher codebooks."),
+    ("--position-temp", RangedFloat(NOISE), 5.0, "Randomness in the choice of places."),
+    ("--class-temp", RangedFloat(NOISE), 0.0, "Randomness in the choice of codes."),
 )
 
 

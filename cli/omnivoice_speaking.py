@@ -15,8 +15,8 @@ from ..core.audio.formats import STANDARD_STREAM
 from ..core.audio.sinks import AudioSink, open_sink
 from ..core.errors import GgttsError, OutputError, UsageError
 from ..core.output_files import write_file
-from ..core.qwen.dump import StageDump
-from ..core.qwen.observer import Observer, Observers
+from ..core.speech.dump import StageDump
+from ..core.speech.observer import Observer, Observers
 from .errors import explain, report
 from .progress import FileProgress, SpeechProgress, file_progress, speech_progress
 from .speaking import Delivery
@@ -135,7 +135,7 @@ def dub(
         if len(silent) == len(cues):
             raise GgttsError(f"none of {len(cues)} cues could be spoken: {dubbed[0].problem}")
     if report_path is not None:
-        write_file(report_path, (json.dumps(_report(dubbed), ensure_ascii=False, indent=1) + "\n").encode())
+        _write_report(report_path, dubbed)
     if silent:
         report(
             delivery.program, f"{len(silent)} of {len(cues)} cues are silent: {', '.join(silent)}", "warning"
@@ -192,6 +192,15 @@ def _placed(cue: DubbedCue) -> str:
     return (
         f"{slot}, silent: {cue.problem}" if cue.problem else f"{slot}, spoken {cue.start:.3f}-{cue.end:.3f} s"
     )
+
+
+def _write_report(path: Path, dubbed: Sequence[DubbedCue]) -> None:
+    """Write what became of the cues as JSON, to standard output where the path is "-"."""
+    text = json.dumps(_report(dubbed), ensure_ascii=False, indent=1) + "\n"
+    if str(path) == STANDARD_STREAM:
+        click.echo(text, nl=False)
+    else:
+        write_file(path, text.encode())
 
 
 def _report(dubbed: Sequence[DubbedCue]) -> dict[str, Any]:

@@ -256,6 +256,7 @@ def _check_modes(options: Options) -> None:
                 raise UsageError(
                     f"--srt and {flag} exclude each other: cues go to a file, each in its own slot"
                 )
+        _check_report(options.srt_report, {"--srt": options.srt, "-o": Path(options.output or "")})
     elif options.srt_report is not None:
         raise UsageError("--srt-report needs --srt: it tells what became of the cues")
     if options.stream_by_line and options.output != STANDARD_STREAM:
@@ -266,6 +267,13 @@ def _check_modes(options: Options) -> None:
         raise UsageError("--fail-fast needs --stream-by-line: a text as a whole has no other lines")
     if options.quiet and options.verbose:
         raise UsageError("--quiet and --verbose exclude each other")
+
+
+def _check_report(report: Path | None, others: dict[str, Path]) -> None:
+    """Refuse a report that would replace what is dubbed, or the dubbing."""
+    for flag, path in others.items():
+        if report is not None and report.resolve() == path.resolve():
+            raise UsageError(f"--srt-report and {flag} name the same file: {str(report)!r}")
 
 
 def _read_reference(options: Options) -> str | None:
@@ -310,7 +318,7 @@ def _voice(options: Options, transcript: str | None, model: OmniVoice) -> Voice 
         return model.stored_voice(options.ref_rvq, transcript, preprocess=preprocess)
     if options.ref_wav is None:
         return None
-    from ..core.qwen.dump import StageDump
+    from ..core.speech.dump import StageDump
 
     assert transcript is not None
     observer = None if options.dump is None else StageDump(options.dump)

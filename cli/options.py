@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from ..core.audio.formats import FORMATS
+from ..core.limits import LARGEST_COUNT, PENALTY, TEMPERATURE, Range
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -39,6 +40,26 @@ class FiniteFloat(click.FloatRange):
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+class RangedFloat(FiniteFloat):
+    """A float within one of the ranges of the library."""
+
+    def __init__(self, accepted: Range):
+        super().__init__(min=0 if accepted.zero else accepted.least, max=accepted.most)
+        self._accepted = accepted
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the float, or fail with the accepted range."""
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a valid number.", param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        if number not in self._accepted:
+            self.fail(f"{value} is not in the range {self._accepted}.", param, ctx)
         return number
 
 
@@ -166,12 +187,17 @@ def sampling_options() -> Callable[[Command], Command]:
 
 
 _SAMPLING: Sequence[tuple[str, click.ParamType[Any], str, str]] = (
-    ("--temp", FiniteFloat(min=0), "Temperature; 0 is greedy.", "0.9"),
-    ("--top-k", click.IntRange(min=0), "Sample among the K likeliest codes; 0: all.", "50"),
+    ("--temp", RangedFloat(TEMPERATURE), "Temperature; 0 is greedy.", "0.9"),
+    (
+        "--top-k",
+        click.IntRange(min=0, max=LARGEST_COUNT),
+        "Sample among the K likeliest codes; 0: all.",
+        "50",
+    ),
     ("--top-p", FiniteFloat(min=0, min_open=True, max=1), "Sample within this total probability.", "1.0"),
-    ("--rep-pen", FiniteFloat(min=0, min_open=True), "Penalty for codes already used; 1: none.", "1.05"),
-    ("--sub-temp", FiniteFloat(min=0), "The same for the code predictor (codes 1 to 15).", "0.9"),
-    ("--sub-top-k", click.IntRange(min=0), "The same for the code predictor.", "50"),
+    ("--rep-pen", RangedFloat(PENALTY), "Penalty for codes already used; 1: none.", "1.05"),
+    ("--sub-temp", RangedFloat(TEMPERATURE), "The same for the code predictor (codes 1 to 15).", "0.9"),
+    ("--sub-top-k", click.IntRange(min=0, max=LARGEST_COUNT), "The same for the code predictor.", "50"),
     ("--sub-top-p", FiniteFloat(min=0, min_open=True, max=1), "The same for the code predictor.", "1.0"),
 )
 

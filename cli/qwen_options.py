@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ..core.limits import LARGEST_COUNT, LONGEST_SECONDS
 from .options import FiniteFloat, option_group
 
 INPUT_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
@@ -137,7 +138,7 @@ def length_options() -> Callable[[Any], Any]:
         click.option(
             "--max-new",
             metavar="N",
-            type=click.IntRange(min=1),
+            type=click.IntRange(min=1, max=LARGEST_COUNT),
             default=2048,
             show_default=True,
             help="Most frames of audio to make (12.5 are a second), for each piece of text.",
@@ -159,13 +160,13 @@ def length_options() -> Callable[[Any], Any]:
         click.option(
             "--stream-frames",
             metavar="N",
-            type=click.IntRange(min=1),
+            type=click.IntRange(min=1, max=LARGEST_COUNT),
             help="Most frames in one write to a pipe; the first writes are of 1, 2, 4 ...",
         ),
         click.option(
             "--codec-chunk-dur",
             metavar="SECONDS",
-            type=FiniteFloat(min=0),
+            type=FiniteFloat(min=0, max=LONGEST_SECONDS),
             default=DEFAULT_CODEC_SECONDS,
             show_default=True,
             help="Most seconds of audio that the codec decodes at once; 0: the default.",

@@ -274,6 +274,8 @@ def _frames_per_write(options: Options, output: str, frame_rate: float) -> int |
 def _list_names(options: Options, services: Services | None) -> None:
     with _open(options, services or Services.installed()) as model:
         if options.list_speakers:
+            if not model.speakers and not options.quiet:
+                report(NAME, "this model has no built-in speakers", "note")
             for name in model.speakers:
                 click.echo(name)
         if options.list_languages:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import UsageError
-from .qwen_options import Options
+from .files import same_file
+from .qwen_options import REFERENCE_FLAGS, Options, flag_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +38,7 @@ class Reference:
         if self.recording is None:
             assert self.stored is not None
             return self.stored
-        from ..core.qwen.dump import StageDump
+        from ..core.speech.dump import StageDump
 
         observer = None if dump is None else StageDump(dump)
         return model.voice(self.recording, self.transcript, observer=observer)
@@ -52,6 +53,7 @@ def check_combination(options: Options) -> None:
     given = options.reference_flags
     if not given:
         return
+    _check_output(options)
     if options.speaker is not None:
         raise UsageError(f"--speaker and {given[0]} exclude each other: a voice is either built in or cloned")
     if options.instruct is not None:
@@ -63,6 +65,18 @@ def check_combination(options: Options) -> None:
         raise UsageError(
             f"{given[0]} needs a base model: name one with --model and --codec (the packaged demo voice cannot clone)"
         )
+
+
+def _check_output(options: Options) -> None:
+    """Refuse to speak over the recording that is imitated, which may be the only copy."""
+    if options.output is None:
+        return
+    for name in REFERENCE_FLAGS:
+        path = getattr(options, name)
+        if path is not None and path.is_file() and same_file(path, options.output):
+            raise UsageError(
+                f"-o {options.output!r} would replace the file of {flag_name(name)}: choose another name"
+            )
 
 
 def _check_reference(options: Options) -> None:

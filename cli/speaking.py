@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ..core.audio.formats import AudioFormat
 from ..core.audio.sinks import open_sink
 from ..core.errors import GgttsError, OutputError, UsageError
-from ..core.qwen.dump import StageDump
-from ..core.qwen.observer import Observer, Observers
+from ..core.speech.dump import StageDump
+from ..core.speech.observer import Observer, Observers
 from .errors import explain, report
 from .progress import SpeechProgress, speech_progress
 from .streams import binary_output

@@ -32,14 +32,14 @@ def read_input(*, hint: bool = True) -> bytes:
     return stream.read()
 
 
-def binary_input() -> BufferedReader:
-    """Return standard input as a stream of bytes.
+def binary_input(content: str = "the text") -> BufferedReader:
+    """Return standard input as a stream of bytes; `content` says in errors what is to come from there.
 
     Raises:
         UsageError: it is closed.
     """
     if sys.stdin is None:
-        raise UsageError("there is no standard input: pipe the text in (echo 'Hello.' | ...)")
+        raise UsageError(f"there is no standard input: pipe {content} in")
     return cast(BufferedReader, sys.stdin.buffer)
 
 

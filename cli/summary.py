@@ -14,7 +14,7 @@ from ..core.audio.formats import STANDARD_STREAM
 from .progress import describe_speed
 
 if TYPE_CHECKING:
-    from ..core.qwen.timings import Timings
+    from ..core.speech.timings import Timings
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ from os import PathLike
 
 from .engine import Engine
 from .errors import ModelFileError, UsageError
-from .formats.qwen import CODEC_ARCHITECTURE, TALKER_ARCHITECTURE
+from .formats import omnivoice, qwen
+from .formats.kinds import OWN_ARCHITECTURES
 from .nn.config import Arithmetic
+from .omnivoice.model import OmniVoice
 from .qwen.demo import demo_paths
 from .qwen.model import QwenTTS
 
@@ -21,15 +23,15 @@ def open_model(
     kv_type: str = "f16",
     plain_attention: bool = False,
     clamp_fp16: bool = False,
-) -> QwenTTS:
+) -> QwenTTS | OmniVoice:
     """Open a model from its two GGUF files, or the packaged demo voice when none is named.
 
     Args:
-        talker: the file that turns text into codes.
+        talker: the file that turns text into codes: a Qwen3-TTS talker or an OmniVoice language model.
         codec: the file that turns codes into samples.
         device: "cpu", "cuda0", ...; None takes $GGTTS_DEVICE, or the best one present.
         threads: CPU threads; None takes the cores that this process may use.
-        kv_type: precision of keys and values, "f16" or "f32".
+        kv_type: precision of keys and values, "f16" or "f32" (OmniVoice keeps none).
         plain_attention: matrix products and a softmax in place of the fused attention.
         clamp_fp16: keep activations within the range of float16.
 
@@ -48,18 +50,10 @@ def open_model(
         raise UsageError(f"a {given} file needs a {missing} file too (or give neither, for the demo voice)")
     engine = Engine(device, threads)
     weights = engine.weights(talker)
-    if weights.architecture != TALKER_ARCHITECTURE:
-        raise ModelFileError(f"{weights.path} {_what_it_is(weights.architecture)}")
+    if weights.architecture in (qwen.CODEC_ARCHITECTURE, omnivoice.CODEC_ARCHITECTURE):
+        kind = OWN_ARCHITECTURES[weights.architecture]
+        raise ModelFileError(f"{weights.path}: is {kind}: name the talker first, then the codec")
     arithmetic = Arithmetic(plain_attention, clamp_fp16)
+    if weights.architecture == omnivoice.BASE_ARCHITECTURE:
+        return OmniVoice(engine, weights, engine.weights(codec), arithmetic=arithmetic)
     return QwenTTS(engine, weights, engine.weights(codec), kv_type=kv_type, arithmetic=arithmetic)
-
-
-def _what_it_is(architecture: str) -> str:
-    """Say what a file is that is no talker."""
-    if architecture == CODEC_ARCHITECTURE:
-        return "is a Qwen3-TTS codec: name the talker first, then the codec"
-    if not architecture:
-        return (
-            f"does not say what it is (general.architecture is missing); a talker is {TALKER_ARCHITECTURE!r}"
-        )
-    return f"is a model of architecture {architecture!r}, not of one that speaks: {TALKER_ARCHITECTURE!r}"

@@ -4,11 +4,46 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from typing import BinaryIO
 
 from .errors import OutputError
+
+
+class PartFile:
+    """A file written beside its target under another name, and renamed over it when complete.
+
+    The target of a link is replaced, not the link. Every method raises `OSError` as the system does.
+
+    Attributes:
+        output: the target, as it was named.
+        path: where the incomplete file lies.
+    """
+
+    def __init__(self, output: str | Path) -> None:
+        """`output` is the target; nothing is touched yet."""
+        self.output = str(output)
+        self._target = Path(os.path.realpath(output))
+        self.path = self._target.with_name(f".ggtts-{token_hex(8)}.part")
+
+    def open(self) -> BinaryIO:
+        """Create the file, with the permissions of the file that it will replace."""
+        file = open(self.path, "w+b")  # noqa: SIM115 (the caller closes it)
+        with suppress(OSError):
+            os.chmod(self.path, stat.S_IMODE(self._target.stat().st_mode))
+        return file
+
+    def publish(self) -> None:
+        """Put the complete file in place."""
+        os.replace(self.path, self._target)
+
+    def remove(self) -> None:
+        """Forget the incomplete file."""
+        with suppress(OSError):
+            self.path.unlink()
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -18,25 +53,30 @@ def write_file(path: Path, data: bytes) -> None:
         OutputError: the file cannot be written.
         BrokenPipeError: the reader of a named pipe has left.
     """
-    try:
+    with write_errors(repr(str(path))):
         if path.exists() and not path.is_file():
             path.write_bytes(data)
-        else:
-            _replace(Path(os.path.realpath(path)), data)
+            return
+        part = PartFile(path)
+        try:
+            with part.open() as file:
+                file.write(data)
+            part.publish()
+        except BaseException:
+            part.remove()
+            raise
+
+
+@contextmanager
+def write_errors(name: str) -> Iterator[None]:
+    """Turn what the system says into an `OutputError` about `name`; a reader that left stays what it is.
+
+    Raises:
+        OutputError: in place of any other `OSError` than a broken pipe.
+    """
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OutputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-
-
-def _replace(target: Path, data: bytes) -> None:
-    part = target.with_name(f".ggtts-{token_hex(8)}.part")
-    try:
-        part.write_bytes(data)
-        with suppress(OSError):
-            part.chmod(stat.S_IMODE(target.stat().st_mode))
-        part.replace(target)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
-        raise
+        raise OutputError(f"cannot write {name}: {error.strerror or error}") from error

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .core.audio.audio import Audio
     from .core.engine import Device, devices
     from .core.errors import (
         AudioFileError,
@@ -25,14 +26,17 @@ if TYPE_CHECKING:
         TextError,
         UsageError,
     )
+    from .core.omnivoice.maskgit import MaskGitOptions
+    from .core.omnivoice.model import OmniSpeech, OmniVoice
+    from .core.omnivoice.requests import Chunking, OmniSpeechRequest
     from .core.opening import open_model
     from .core.qwen.codec.model import Codec
     from .core.qwen.demo import demo_paths
-    from .core.qwen.dump import StageDump
     from .core.qwen.model import QwenTTS, Sampling, Speech, SpeechRequest
-    from .core.qwen.observer import Observer
-    from .core.qwen.stream import AudioChunk, SpeechStream
     from .core.qwen.voice import Voice
+    from .core.speech.dump import StageDump
+    from .core.speech.observer import Observer
+    from .core.speech.stream import AudioChunk, SpeechStream
 
 __version__ = "0.1.0"
 
@@ -46,13 +50,19 @@ _HOMES = {
     "OutputError": "core.errors",
     "TextError": "core.errors",
     "UsageError": "core.errors",
+    "Audio": "core.audio.audio",
+    "Chunking": "core.omnivoice.requests",
+    "MaskGitOptions": "core.omnivoice.maskgit",
+    "OmniSpeech": "core.omnivoice.model",
+    "OmniVoice": "core.omnivoice.model",
+    "OmniSpeechRequest": "core.omnivoice.requests",
     "open_model": "core.opening",
     "Codec": "core.qwen.codec.model",
     "demo_paths": "core.qwen.demo",
-    "StageDump": "core.qwen.dump",
-    "Observer": "core.qwen.observer",
-    "AudioChunk": "core.qwen.stream",
-    "SpeechStream": "core.qwen.stream",
+    "StageDump": "core.speech.dump",
+    "Observer": "core.speech.observer",
+    "AudioChunk": "core.speech.stream",
+    "SpeechStream": "core.speech.stream",
     "QwenTTS": "core.qwen.model",
     "Sampling": "core.qwen.model",
     "Speech": "core.qwen.model",
@@ -61,14 +71,20 @@ _HOMES = {
 }
 
 __all__ = [
+    "Audio",
     "AudioChunk",
     "AudioFileError",
+    "Chunking",
     "Codec",
     "Device",
     "EngineError",
     "GgttsError",
+    "MaskGitOptions",
     "ModelFileError",
     "Observer",
+    "OmniSpeech",
+    "OmniSpeechRequest",
+    "OmniVoice",
     "OutputError",
     "QwenTTS",
     "Sampling",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,7 +27,7 @@ _LOGGER = logging.getLogger(__name__)
 class ReferenceLimits:
     """What makes a recording usable as a reference."""
 
-    shortest: float = 0.1
+    shortest: float = 0.12
     """Seconds below which there is no voice to hear."""
     longest: float = 60.0
     """Seconds after which a recording is cut."""
@@ -67,8 +68,7 @@ def read_recording(
     channels, rate, cut = _read(source, limits.longest, label)
     if cut:
         _warn_of_cut(label, limits)
-    _check(channels, rate, limits, label)
-    return _mono(channels), rate
+    return _usable(channels, rate, limits, label), rate
 
 
 def usable_samples(
@@ -95,8 +95,7 @@ def usable_samples(
     if len(samples) > longest:
         _warn_of_cut(name, limits)
     channels = _floats(samples[:longest] if samples.ndim == 2 else samples[:longest, None])
-    _check(channels, rate, limits, name)
-    return _mono(channels)
+    return _usable(channels, rate, limits, name)
 
 
 def resample(samples: NDArray[np.float32], rate: int, wanted: int) -> NDArray[np.float32]:
@@ -114,11 +113,6 @@ def _warn_of_cut(label: str, limits: ReferenceLimits) -> None:
     _LOGGER.warning("%s is longer than %g s: only its beginning is used", label, limits.longest)
 
 
-def _mono(channels: NDArray[np.float32]) -> NDArray[np.float32]:
-    mono: NDArray[np.float32] = channels.mean(axis=1, dtype=np.float32)
-    return mono
-
-
 def _floats(samples: NDArray[Any]) -> NDArray[np.float32]:
     if samples.dtype.kind == "f":
         return samples.astype(np.float32, copy=False)
@@ -130,7 +124,7 @@ def _floats(samples: NDArray[Any]) -> NDArray[np.float32]:
 def _read(source: Path | BinaryIO, longest: float, label: str) -> tuple[NDArray[np.float32], int, bool]:
     """Samples [n, channels] of at most `longest` seconds, their rate, and whether there were more."""
     try:
-        with soundfile.SoundFile(source) as file:
+        with soundfile.SoundFile(_seekable(source)) as file:
             limit = int(longest * file.samplerate)
             samples = file.read(limit + 1, dtype="float32", always_2d=True)
             return samples[:limit], file.samplerate, len(samples) > limit
@@ -138,9 +132,14 @@ def _read(source: Path | BinaryIO, longest: float, label: str) -> tuple[NDArray[
         raise AudioFileError(f"cannot read {label} as audio: {_reason(source, error)}") from error
 
 
+def _seekable(source: Path | BinaryIO) -> Path | BinaryIO:
+    """Most containers are read back and forth, so what comes through a named pipe is read to its end first."""
+    return BytesIO(source.read_bytes()) if isinstance(source, Path) and source.is_fifo() else source
+
+
 def _reason(source: Path | BinaryIO, error: Exception) -> str:
     """One line of explanation; libsndfile reports a missing file as a system error without saying which."""
-    if isinstance(source, Path):
+    if isinstance(source, Path) and not source.is_fifo():
         try:
             with source.open("rb") as file:
                 if not file.read(1):
@@ -150,13 +149,21 @@ def _reason(source: Path | BinaryIO, error: Exception) -> str:
     return str(getattr(error, "error_string", error)).strip().rstrip(".")
 
 
-def _check(samples: NDArray[np.float32], rate: int, limits: ReferenceLimits, label: str) -> None:
-    seconds = len(samples) / rate
+def _usable(
+    channels: NDArray[np.float32], rate: int, limits: ReferenceLimits, label: str
+) -> NDArray[np.float32]:
+    """Average channels [n, channels] to mono [n], and refuse what has no voice in it.
+
+    The average is what is judged: channels of opposite sign cancel each other out.
+    """
+    seconds = len(channels) / rate
     if seconds < limits.shortest:
         raise AudioFileError(
             f"{label} is too short: {seconds:.3f} s, at least {limits.shortest:g} s are needed"
         )
-    if not np.isfinite(samples).all():
+    mono: NDArray[np.float32] = channels.mean(axis=1, dtype=np.float32)
+    if not np.isfinite(mono).all():
         raise AudioFileError(f"{label} holds NaN or infinite samples")
-    if np.abs(samples).max() < limits.silence:
+    if np.abs(mono).max() < limits.silence:
         raise AudioFileError(f"{label} is silent: its peak is below {20 * math.log10(limits.silence):.0f} dB")
+    return mono

@@ -7,19 +7,18 @@ that a failure leaves no partial file and no header without sound.
 from __future__ import annotations
 
 import os
-import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from types import TracebackType
 from typing import BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OutputError
+from ..errors import OutputError, UsageError
+from ..output_files import PartFile, write_errors
 from . import wav
 from .encoder import Encoder, is_rewritable_file
 from .formats import STANDARD_STREAM, AudioFormat, Container
@@ -50,17 +49,20 @@ def check_output(output: str) -> None:
     """Make sure, without touching anything, that `output` can be written.
 
     Raises:
+        UsageError: the name is empty.
         OutputError: the folder is missing or not writable, or the file is a folder or is write-protected.
     """
     if output == STANDARD_STREAM:
         return
+    if not output.strip():
+        raise UsageError("the output has no name: name a file, or - for standard output")
     with _write_errors(repr(output)):
         _check_file(output)
 
 
 def _check_file(output: str) -> None:
     target, folder = Path(output), Path(os.path.realpath(output)).parent
-    if not output or output.endswith(("/", os.sep)) or target.is_dir():
+    if output.endswith(("/", os.sep)) or target.is_dir():
         raise OutputError(f"cannot write {output!r}: it names a folder, not a file")
     if target.exists():
         if not os.access(target, os.W_OK):
@@ -156,31 +158,6 @@ class PipeSink(_Sink):
                 self._stream.close()
 
 
-class _PartFile:
-    """A file written beside its target under another name, and renamed over it when complete."""
-
-    def __init__(self, output: str):
-        self.output = output
-        self._target = Path(os.path.realpath(output))
-        self._part = self._target.with_name(f".ggtts-{token_hex(8)}.part")
-
-    def open(self) -> BinaryIO:
-        """Create the file, with the permissions of the file that it will replace."""
-        file = open(self._part, "w+b")  # noqa: SIM115 (the sink closes it)
-        with suppress(OSError):
-            os.chmod(self._part, stat.S_IMODE(self._target.stat().st_mode))
-        return file
-
-    def publish(self) -> None:
-        """Put the complete file in place."""
-        os.replace(self._part, self._target)
-
-    def remove(self) -> None:
-        """Forget the incomplete file."""
-        with suppress(OSError):
-            self._part.unlink()
-
-
 class PcmFileSink(_Sink):
     """WAV or raw samples in a file. The header has exact sizes; past 4 GiB it becomes RF64."""
 
@@ -193,7 +170,7 @@ class PcmFileSink(_Sink):
         largest_riff: int = wav.LARGEST_RIFF,
     ):
         """`largest_riff` is the RIFF size beyond which the file is RF64."""
-        self._path = _PartFile(output)
+        self._path = PartFile(output)
         self._format = audio_format
         self._sample_rate = sample_rate
         self._largest_riff = largest_riff
@@ -219,16 +196,18 @@ class PcmFileSink(_Sink):
             with _write_errors(repr(self._path.output)):
                 self._finish(self._file)
                 self._path.publish()
-        except OutputError:
+        except BaseException:  # a Ctrl-C here would leave the part as well
             self.abandon()
             raise
 
     def abandon(self) -> None:
         """Remove the partial file."""
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.close()
-            self._path.remove()
+        try:
+            if self._file is not None:
+                with suppress(OSError):
+                    self._file.close()
+        finally:
+            self._path.remove()  # a Ctrl-C may have come between its making and `_file`
 
     def _header(self) -> bytes:
         if self._format.container is not Container.WAV:
@@ -273,7 +252,7 @@ class EncodedFileSink(_EncodedSink):
 
     def __init__(self, output: str, audio_format: AudioFormat, sample_rate: int):
         super().__init__(repr(output), audio_format, sample_rate)
-        self._path = _PartFile(output)
+        self._path = PartFile(output)
         self._file: BinaryIO | None = None
 
     def _begin(self) -> Encoder:
@@ -289,20 +268,21 @@ class EncodedFileSink(_EncodedSink):
                 self._encoder.close()
                 self._file.close()
                 self._path.publish()
-        except OutputError:
+        except BaseException:  # a Ctrl-C here would leave the part as well
             self.abandon()
             raise
 
     def abandon(self) -> None:
         """Remove the partial file."""
-        if self._file is None:
-            return
-        with suppress(Exception):
-            if self._encoder is not None:
-                self._encoder.close()
-        with suppress(OSError):
-            self._file.close()
-        self._path.remove()
+        try:
+            with suppress(Exception):
+                if self._encoder is not None:
+                    self._encoder.close()
+            if self._file is not None:
+                with suppress(OSError):
+                    self._file.close()
+        finally:
+            self._path.remove()  # a Ctrl-C may have come between its making and `_file`
 
 
 class EncodedPipeSink(_EncodedSink):
@@ -372,10 +352,7 @@ def _make_room(file: BinaryIO, position: int, count: int) -> None:
 def _write_errors(name: str) -> Iterator[None]:
     """Turn what the system or the encoder says into an `OutputError`; a reader that left stays what it is."""
     try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OutputError(f"cannot write {name}: {error.strerror or error}") from error
+        with write_errors(name):
+            yield
     except RuntimeError as error:  # soundfile.LibsndfileError
         raise OutputError(f"cannot write {name}: {error}") from error

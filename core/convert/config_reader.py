@@ -9,6 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelFileError
+from ..formats.kinds import quoted
+from ..formats.metadata import MOST_PARTS
+
+LARGEST_INTEGER = 2**32 - 1
+LARGEST_SIGNED = 2**31 - 1
+LARGEST_NUMBER = 3e38
+"""Of a float32."""
 
 
 def read_text(path: Path) -> str:
@@ -27,7 +34,7 @@ def read_json(path: Path) -> Section:
     """Return a JSON file that holds one object; ModelFileError when it is missing or holds anything else."""
     try:
         values = json.loads(read_text(path))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ModelFileError(f"{path}: is not JSON") from None
     if not isinstance(values, dict):
         raise ModelFileError(f"{path}: does not hold a JSON object")
@@ -58,16 +65,30 @@ class Section:
         return self.section(key) if key in self else None
 
     def integer(self, key: str) -> int:
-        """Return a whole number that is not negative."""
+        """Return a whole number that is not negative and fits 32 bits, as GGUF stores it."""
         value = self._value(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or value < 0:
+        if not _is_number(value) or value != int(value) or not 0 <= value <= LARGEST_INTEGER:
             raise self._wrong(key, "a whole number")
         return int(value)
 
+    def size(self, key: str) -> int:
+        """Return a whole number of at least 1."""
+        value = self.integer(key)
+        if value < 1:
+            raise self._wrong(key, "at least 1")
+        return value
+
+    def count(self, key: str) -> int:
+        """Return how many there are of something that consists of tensors: layers, codebooks."""
+        value = self.size(key)
+        if value > MOST_PARTS:
+            raise self._wrong(key, f"at most {MOST_PARTS}")
+        return value
+
     def number(self, key: str) -> float:
-        """Return a number as float."""
+        """Return a finite number as float."""
         value = self._value(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if not _is_number(value):
             raise self._wrong(key, "a number")
         return float(value)
 
@@ -81,21 +102,23 @@ class Section:
     def text(self, key: str) -> str:
         """Return a string."""
         value = self._value(key)
-        if not isinstance(value, str):
+        if not isinstance(value, str) or not is_text(value):
             raise self._wrong(key, "a string")
         return value
 
     def integers(self, key: str) -> list[int]:
-        """Return a list of whole numbers."""
+        """Return a list of whole numbers that fit 32 bits."""
         value = self._value(key)
-        if not isinstance(value, list) or not all(type(item) is int for item in value):
+        if not isinstance(value, list) or not all(
+            type(item) is int and abs(item) <= LARGEST_SIGNED for item in value
+        ):
             raise self._wrong(key, "a list of whole numbers")
         return list(value)
 
     def numbers(self, key: str) -> list[float]:
         """Return a list of numbers as floats."""
         value = self._value(key)
-        if not isinstance(value, list) or not all(type(item) in (int, float) for item in value):
+        if not isinstance(value, list) or not all(_is_number(item) for item in value):
             raise self._wrong(key, "a list of numbers")
         return [float(item) for item in value]
 
@@ -104,13 +127,35 @@ class Section:
         if key not in self:
             return {}
         nested = self.section(key)
-        return {name: nested.integer(name) for name in nested.values}
+        if not all(is_text(name) for name in nested.values):
+            raise self._wrong(key, "a table of text")
+        table = {name: nested.integer(name) for name in nested.values}
+        if max(table.values(), default=0) > LARGEST_SIGNED:
+            raise self._wrong(key, "a table of numbers that fit 31 bits")
+        return table
 
     def _value(self, key: str) -> Any:
         value = self.values.get(key)
         if value is None:
-            raise ModelFileError(f"{self.path}: has no {self.place}{key}")
+            raise ModelFileError(f"{self.path}: has no {self.place}{quoted(key)[1:-1]}")
         return value
 
     def _wrong(self, key: str, wanted: str) -> ModelFileError:
-        return ModelFileError(f"{self.path}: {self.place}{key} is {self.values[key]!r}, but must be {wanted}")
+        return ModelFileError(
+            f"{self.path}: {self.place}{quoted(key)[1:-1]} is {quoted(self.values[key])}, but must be {wanted}"
+        )
+
+
+def is_text(value: str) -> bool:
+    """Tell whether a string of a JSON file is text: JSON can escape halves of characters, which are none."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) <= LARGEST_NUMBER  # false for NaN too

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelFileError
+from ..formats.kinds import quoted
 from ..formats.omnivoice import BASE_ARCHITECTURE, SPECIAL_TOKENS
-from .config_reader import Section, read_json
+from .config_reader import Section, is_text, read_json
 from .plan import Metadata, ModelPlan, PlannedTensor, require_tensors
+from .qwen_talker import require_dense
 from .safetensors_reader import Checkpoint
 
 MODEL_TYPE = "omnivoice"
@@ -67,7 +69,7 @@ def plan_base(folder: Path) -> ModelPlan:
 def required_names(config: Section) -> Iterator[str]:
     """Yield the name of every tensor that a checkpoint of this configuration must hold."""
     yield from (f"{name}.weight" for name in OTHER_TENSORS)
-    for layer in range(config.section("llm_config").integer("num_hidden_layers")):
+    for layer in range(config.section("llm_config").count("num_hidden_layers")):
         yield from (f"llm.layers.{layer}.{name}.weight" for name in LAYER_TENSORS)
 
 
@@ -92,7 +94,7 @@ def _metadata(folder: Path, config: Section) -> Metadata:
 
 
 def _backbone_sizes(metadata: Metadata, llm: Section) -> None:
-    metadata.integer("block_count", llm.integer("num_hidden_layers"))
+    metadata.integer("block_count", llm.count("num_hidden_layers"))
     metadata.integer("embedding_length", llm.integer("hidden_size"))
     metadata.integer("feed_forward_length", llm.integer("intermediate_size"))
     metadata.integer("attention.head_count", llm.integer("num_attention_heads"))
@@ -129,8 +131,9 @@ def read_added_tokens(tokenizer: Section) -> dict[str, int]:
 def read_tokens(tokenizer: Section, added: dict[str, int]) -> list[str]:
     """Return all tokens of a tokenizer.json in id order; ids that have none are empty strings."""
     ids = tokenizer.section("model").integer_table("vocab") | added
-    if not ids:
-        raise ModelFileError(f"{tokenizer.path}: holds no tokens")
+    require_dense(ids.values(), tokenizer.path)
+    if not is_text("".join(ids)):
+        raise ModelFileError(f"{tokenizer.path}: holds a token that is no text")
     by_id = {number: token for token, number in ids.items()}
     return [by_id.get(number, "") for number in range(max(by_id) + 1)]
 
@@ -140,8 +143,18 @@ def read_merges(tokenizer: Section) -> list[str]:
     merges: Any = tokenizer.section("model").values.get("merges")
     if not isinstance(merges, list):
         raise ModelFileError(f"{tokenizer.path}: has no list model.merges")
-    joined = [" ".join(merge) if isinstance(merge, list) else merge for merge in merges]
-    for merge in joined:
-        if not isinstance(merge, str) or len(merge.split(" ")) != 2:
-            raise ModelFileError(f"{tokenizer.path}: {merge!r} is not a pair of tokens")
-    return joined
+    joined = [_joined(merge) for merge in merges]
+    for merge, pair in zip(merges, joined, strict=True):
+        if pair is None:
+            raise ModelFileError(f"{tokenizer.path}: {quoted(merge)} is not a pair of tokens")
+    return [pair for pair in joined if pair is not None]
+
+
+def _joined(merge: Any) -> str | None:
+    """Return a merge as "left right", or None for what is none."""
+    parts = merge.split(" ") if isinstance(merge, str) else merge
+    if not isinstance(parts, list) or len(parts) != 2:
+        return None
+    if not all(isinstance(part, str) and part and " " not in part and is_text(part) for part in parts):
+        return None
+    return " ".join(parts)

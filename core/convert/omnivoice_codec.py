@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ModelFileError
+from ..formats.metadata import MOST_PARTS
 from ..formats.omnivoice import CODEC_ARCHITECTURE
 from .config_reader import Section, read_json
 from .plan import Metadata, ModelPlan, PlannedTensor, require_tensors
@@ -109,10 +110,11 @@ def _tensors(checkpoint: Checkpoint, known: set[str]) -> Iterator[PlannedTensor]
 def codebooks(config: Section) -> int:
     """Return the number of codebooks: a frame has as many as its share of the largest bandwidth (kbit/s) holds."""
     frame_rate = math.ceil(
-        config.integer("sample_rate") / config.section("acoustic_model_config").integer("hop_length")
+        config.size("sample_rate") / config.section("acoustic_model_config").size("hop_length")
     )
-    bits = math.ceil(math.log2(config.integer("codebook_size")))
-    return int(1000 * config.numbers("target_bandwidths")[-1] // (frame_rate * bits))
+    bits = max(1, math.ceil(math.log2(config.size("codebook_size"))))
+    bandwidths = config.numbers("target_bandwidths") or [0.0]
+    return min(MOST_PARTS, max(0, int(1000 * bandwidths[-1] // (frame_rate * bits))))
 
 
 def required_names(config: Section) -> Iterator[str]:
@@ -157,7 +159,7 @@ def _hubert_names(semantic: Section) -> Iterator[str]:
     projection = "semantic_model.feature_projection"
     yield from _with_bias(f"{projection}.layer_norm", f"{projection}.projection")
     yield from _with_bias(POSITION_CONV, "semantic_model.encoder.layer_norm")
-    for layer in range(semantic.integer("num_hidden_layers")):
+    for layer in range(semantic.count("num_hidden_layers")):
         prefix = f"semantic_model.encoder.layers.{layer}"
         yield from _with_bias(*(f"{prefix}.attention.{part}_proj" for part in ("q", "k", "v", "out")))
         yield from _with_bias(f"{prefix}.layer_norm", f"{prefix}.final_layer_norm")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import prod
 from typing import Any, Protocol
 
@@ -13,6 +14,9 @@ import numpy.typing as npt
 from gguf import GGUFValueType
 
 from ..errors import ModelFileError
+
+MOST_MISSING = 10_000
+"""Where so many tensors are missing, a configuration that is no model would go on asking for more."""
 
 
 class TensorSource(Protocol):
@@ -117,7 +121,7 @@ class ModelPlan:
 def require_tensors(where: object, tensors: Iterable[PlannedTensor], required: Iterable[str]) -> None:
     """Raise ModelFileError unless every required GGUF name is among the tensors."""
     present = {tensor.name for tensor in tensors}
-    missing = [name for name in required if name not in present]
+    missing = list(islice((name for name in required if name not in present), MOST_MISSING))
     if missing:
         raise ModelFileError(
             f"{where}: the checkpoint is incomplete, {len(missing)} tensors are missing (first: {missing[0]})"

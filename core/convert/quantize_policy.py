@@ -8,7 +8,9 @@ tensor whose rows do not divide into the type's blocks becomes F16 instead.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from enum import Enum
 
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
@@ -38,13 +40,32 @@ EMBEDDING_NAMES = (
 )
 
 
+RAISED_NAMES = ("v_proj.weight", "down_proj.weight")
+"""Tensors that get a better type in some layers. OmniVoice's files have these names, Qwen3-TTS's have none of them."""
+
+OUTPUT_NAME = "o_proj.weight"
+FIRST_LAYERS = 4
+
+
+class Layers(Enum):
+    """Which layers get a better type: none, the first four, the first and last and every third between, or all (then
+    attention outputs as well)."""
+
+    NONE = "none"
+    FIRST = "first"
+    SOME = "some"
+    ALL = "all"
+
+
 @dataclass(frozen=True)
 class Variant:
-    """A named mixture: the type of most matrices and the type of embedding tables."""
+    """A named mixture: the type of most matrices, of embedding tables, and of `RAISED_NAMES` in some layers."""
 
     name: str
     base: GGMLQuantizationType
     embedding: GGMLQuantizationType
+    raised: GGMLQuantizationType | None = None
+    layers: Layers = Layers.NONE
 
 
 def _uniform(kind: GGMLQuantizationType) -> Variant:
@@ -62,6 +83,28 @@ VARIANTS: dict[str, Variant] = {
 }
 
 
+_KIND = GGMLQuantizationType
+
+K_VARIANTS: dict[str, Variant] = {
+    mixture.name: mixture
+    for mixture in (
+        Variant("Q2_K", _KIND.Q2_K, _KIND.Q6_K, _KIND.Q4_K, Layers.FIRST),
+        Variant("Q3_K_S", _KIND.Q3_K, _KIND.Q6_K),
+        Variant("Q3_K_M", _KIND.Q3_K, _KIND.Q6_K, _KIND.Q5_K, Layers.SOME),
+        Variant("Q3_K_L", _KIND.Q3_K, _KIND.Q6_K, _KIND.Q5_K, Layers.ALL),
+        Variant("Q4_K_S", _KIND.Q4_K, _KIND.Q6_K, _KIND.Q5_K, Layers.FIRST),
+        Variant("Q4_K_M", _KIND.Q4_K, _KIND.Q6_K, _KIND.Q6_K, Layers.SOME),
+        Variant("Q5_K_S", _KIND.Q5_K, _KIND.Q6_K),
+        Variant("Q5_K_M", _KIND.Q5_K, _KIND.Q6_K, _KIND.Q6_K, Layers.SOME),
+        Variant("Q6_K", _KIND.Q6_K, _KIND.Q6_K),
+    )
+}
+"""The mixtures of the C++ `quantize` besides `VARIANTS`."""
+
+QUANTIZE_VARIANTS = {name: VARIANTS[name] for name in ("BF16", "Q8_0")} | K_VARIANTS
+"""Everything that the C++ `quantize` accepts."""
+
+
 def variant(name: str) -> Variant:
     """Return the variant of that name, in any case ("q8_0"); UsageError names the known ones."""
     try:
@@ -75,17 +118,35 @@ def tensor_type(
     shape: tuple[int, ...],
     target: Variant,
     stored: GGMLQuantizationType = GGMLQuantizationType.F32,
+    layers: int = 0,
 ) -> GGMLQuantizationType:
     """Return the type that tensor `name` gets in a file of variant `target`.
 
     `shape` is in NumPy order (rows are the last axis); `stored` is the type it has now, which kept tensors
-    keep.
+    keep. `layers` is the `block_count` of the file's architecture, 0 where it states none.
     """
     if _is_vector(shape) or name in KEPT_EXACTLY or any(part in name for part in KEPT_NAMES):
         return stored
-    wanted = target.embedding if any(part in name for part in EMBEDDING_NAMES) else target.base
+    wanted = target.base
+    if any(part in name for part in EMBEDDING_NAMES):
+        wanted = target.embedding
+    elif target.raised is not None and _is_raised(name, target.layers, layers):
+        wanted = target.raised
     block = GGML_QUANT_SIZES[wanted][0]
     return wanted if shape[-1] % block == 0 else GGMLQuantizationType.F16
+
+
+def _is_raised(name: str, wanted: Layers, layers: int) -> bool:
+    names = (*RAISED_NAMES, OUTPUT_NAME) if wanted is Layers.ALL else RAISED_NAMES
+    found = re.search(r"layers\.(\d+)", name)
+    if found is None or not any(part in name for part in names):
+        return False
+    layer = int(found[1])
+    if wanted is Layers.FIRST:
+        return layer < FIRST_LAYERS
+    if wanted is Layers.SOME:
+        return layer < layers // 9 or layer >= layers - layers // 7 or layer % 3 == 0
+    return wanted is Layers.ALL
 
 
 def _is_vector(shape: tuple[int, ...]) -> bool:

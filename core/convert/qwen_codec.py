@@ -196,12 +196,12 @@ def _codebooks(checkpoint: Checkpoint, config: Section) -> list[PlannedTensor]:
 def _codebook_counts(config: Section) -> Iterator[tuple[str, int]]:
     """Yield each quantizer's GGUF name and how many codebooks of it are used."""
     decoder, encoder = config.section("decoder_config"), config.section("encoder_config")
-    semantic = decoder.integer("num_semantic_quantizers")
+    semantic = decoder.count("num_semantic_quantizers")
     yield "tok_dec.vq_first", semantic
-    yield "tok_dec.vq_rest", decoder.integer("num_quantizers") - semantic
-    semantic = encoder.integer("num_semantic_quantizers")
+    yield "tok_dec.vq_rest", decoder.count("num_quantizers") - semantic
+    semantic = encoder.count("num_semantic_quantizers")
     yield "tok_enc.vq_semantic", semantic
-    yield "tok_enc.vq_acoustic", config.integer("encoder_valid_num_quantizers") - semantic
+    yield "tok_enc.vq_acoustic", config.count("encoder_valid_num_quantizers") - semantic
 
 
 def required_names(config: Section) -> Iterator[str]:
@@ -217,7 +217,7 @@ def _encoder_names(encoder: Section) -> Iterator[str]:
     """Yield the names of SEANet, transformer and projections; SEANet counts its activations as layers too."""
     yield from ("tok_enc.vq_semantic.input_proj.weight", "tok_enc.vq_acoustic.input_proj.weight")
     yield "tok_enc.downsample.weight"
-    units, index = encoder.integer("num_residual_layers"), 0
+    units, index = encoder.count("num_residual_layers"), 0
     yield from _with_bias("tok_enc.conv.0")
     for _ in encoder.integers("upsampling_ratios"):
         for unit in range(index + 1, index + 1 + units):
@@ -225,7 +225,7 @@ def _encoder_names(encoder: Section) -> Iterator[str]:
         index += units + 2
         yield from _with_bias(f"tok_enc.conv.{index}")
     yield from _with_bias(f"tok_enc.conv.{index + 2}")
-    for layer in range(encoder.integer("num_hidden_layers")):
+    for layer in range(encoder.count("num_hidden_layers")):
         block = f"tok_enc.blk.{layer}"
         yield from _with_bias(f"{block}.attn_norm", f"{block}.ffn_norm")
         matrices = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down")
@@ -237,7 +237,7 @@ def _decoder_names(decoder: Section) -> Iterator[str]:
     """Yield the names of transformer, upsampling and DAC decoder."""
     yield from _with_bias("tok_dec.pre_conv", "tok_dec.pre_tfm.input_proj", "tok_dec.pre_tfm.output_proj")
     yield "tok_dec.pre_tfm.norm.weight"
-    for layer in range(decoder.integer("num_hidden_layers")):
+    for layer in range(decoder.count("num_hidden_layers")):
         block = f"tok_dec.pre_tfm.blk.{layer}"
         yield from (f"{block}.{name}.weight" for name in DECODER_MATRICES)
         yield from (f"{block}.{name}" for name in SCALE_NAMES.values())

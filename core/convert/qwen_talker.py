@@ -8,12 +8,13 @@ read from the folder here: all merges are kept (those that begin with `#` are no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ..errors import ModelFileError
+from ..formats.kinds import quoted
 from ..formats.qwen import TALKER_ARCHITECTURE, plain_size
-from .config_reader import Section, read_json, read_text
+from .config_reader import Section, is_text, read_json, read_text
 from .plan import Metadata, ModelPlan, PlannedTensor, require_tensors
 from .safetensors_reader import Checkpoint
 
@@ -22,6 +23,8 @@ NESTED_CODEC = "speech_tokenizer"
 END_OF_TEXT = "<|endoftext|>"
 
 TOKEN_NORMAL, TOKEN_ADDED, TOKEN_UNUSED = 1, 4, 5
+HOLES = 1000
+"""Ids without a token that any vocabulary may have."""
 
 LAYER_NAMES = {
     "input_layernorm": "attn_norm",
@@ -118,9 +121,9 @@ def required_names(config: Section) -> Iterator[str]:
     yield from (f"talker.{name}.weight" for name in ("text_embd", "codec_embd", "codec_head", "output_norm"))
     yield from _with_bias("talker.text_proj.fc1", "talker.text_proj.fc2")
     for stack, section in (("talker", talker), ("code_pred", predictor)):
-        for layer in range(section.integer("num_hidden_layers")):
+        for layer in range(section.count("num_hidden_layers")):
             yield from (f"{stack}.blk.{layer}.{name}.weight" for name in LAYER_NAMES.values())
-    for codebook in range(talker.integer("num_code_groups") - 1):
+    for codebook in range(talker.count("num_code_groups") - 1):
         yield f"code_pred.codec_embd.{codebook}.weight"
         yield f"code_pred.lm_head.{codebook}.weight"
     yield "code_pred.output_norm.weight"
@@ -134,7 +137,7 @@ def required_names(config: Section) -> Iterator[str]:
 def _speaker_encoder_names(speaker: Section) -> Iterator[str]:
     """Yield the names of an ECAPA-TDNN; the published configs leave its shape to the official class's defaults."""
     stages = len(speaker.integers("enc_channels")) if "enc_channels" in speaker else 5
-    scale = speaker.integer("enc_res2net_scale") if "enc_res2net_scale" in speaker else 8
+    scale = speaker.count("enc_res2net_scale") if "enc_res2net_scale" in speaker else 8
     yield from _with_bias(*(f"spk_enc.{name}" for name in ("conv0", "mfa", "asp.tdnn", "asp.conv", "fc")))
     for block in range(1, stages - 1):
         yield from _with_bias(
@@ -155,7 +158,7 @@ def _metadata(folder: Path, config: Section) -> Metadata:
     own.text("tokenizer_type", config.text("tokenizer_type"))
     own.text("model_size", config.text("tts_model_size"))
     own.text("model_type", config.text("tts_model_type"))
-    own.integer("num_code_groups", talker.integer("num_code_groups"))
+    own.integer("num_code_groups", talker.count("num_code_groups"))
     _talker_sizes(own.under("talker."), talker)
     _predictor_sizes(own.under("code_pred."), talker.section("code_predictor_config"))
     speaker = config.optional_section("speaker_encoder_config")
@@ -173,7 +176,7 @@ def _metadata(folder: Path, config: Section) -> Metadata:
 def _attention_sizes(metadata: Metadata, section: Section) -> None:
     metadata.integer("embedding_length", section.integer("hidden_size"))
     metadata.integer("feed_forward_length", section.integer("intermediate_size"))
-    metadata.integer("block_count", section.integer("num_hidden_layers"))
+    metadata.integer("block_count", section.count("num_hidden_layers"))
     metadata.integer("attention.head_count", section.integer("num_attention_heads"))
     metadata.integer("attention.head_count_kv", section.integer("num_key_value_heads"))
     metadata.integer("attention.key_length", section.integer("head_dim"))
@@ -249,15 +252,26 @@ def read_vocabulary(folder: Path) -> tuple[list[str], list[int]]:
     tokens: dict[int, tuple[str, int]] = {base.integer(token): (token, TOKEN_NORMAL) for token in base.values}
     added = read_json(folder / "tokenizer_config.json").optional_section("added_tokens_decoder")
     for key in added.values if added is not None else ():
-        if added is None or not key.isdecimal():
+        if added is None or not (key.isascii() and key.isdecimal() and len(key) < 10):
             raise ModelFileError(
-                f"{folder / 'tokenizer_config.json'}: added token id {key!r} is not a number"
+                f"{folder / 'tokenizer_config.json'}: added token id {quoted(key)} is not a number"
             )
         tokens[int(key)] = (added.section(key).text("content"), TOKEN_ADDED)
-    if not tokens:
-        raise ModelFileError(f"{folder / 'vocab.json'}: holds no tokens")
+    require_dense(tokens, folder / "vocab.json")
+    if not is_text("".join(token for token, _ in tokens.values())):
+        raise ModelFileError(f"{folder / 'vocab.json'}: holds a token that is no text")
     listed = [tokens.get(index, (f"<|unused-{index}|>", TOKEN_UNUSED)) for index in range(max(tokens) + 1)]
     return [token for token, _ in listed], [kind for _, kind in listed]
+
+
+def require_dense(ids: Collection[int], path: Path) -> None:
+    """Raise ModelFileError unless there are tokens whose ids leave few holes: a list of them has an entry for each."""
+    if not ids:
+        raise ModelFileError(f"{path}: holds no tokens")
+    if max(ids) > 2 * len(ids) + HOLES:
+        raise ModelFileError(
+            f"{path}: token id {max(ids)} is far beyond the {len(ids)} tokens that there are"
+        )
 
 
 def read_merges(path: Path) -> list[str]:
@@ -268,7 +282,7 @@ def read_merges(path: Path) -> list[str]:
     merges = [line for line in lines if line]
     for merge in merges:
         if len(merge.split(" ")) != 2:
-            raise ModelFileError(f"{path}: {merge!r} is not a pair of tokens")
+            raise ModelFileError(f"{path}: {quoted(merge)} is not a pair of tokens")
     return merges
 
 

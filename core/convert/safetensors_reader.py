@@ -20,10 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ModelFileError
+from ..formats.kinds import quoted
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 HEADER_LIMIT = 100_000_000
+MOST_AXES = 8
 
 STORAGE_TYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -129,7 +131,7 @@ def _checkpoint_files(folder: Path) -> list[Path]:
         raise ModelFileError(f"{folder}: holds neither {SINGLE_FILE} nor {INDEX_FILE}")
     try:
         names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelFileError(f"{index}: is not a safetensors index (no weight_map)") from None
     paths = [folder / name for name in names]
     missing = [path.name for path in paths if not path.is_file()]
@@ -155,7 +157,7 @@ def read_header(path: Path) -> list[StoredTensor]:
             header = json.loads(file.read(length))
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ModelFileError(f"{path}: is not a safetensors file (its header is not JSON)") from None
     if not isinstance(header, dict):
         raise ModelFileError(f"{path}: is not a safetensors file (its header is not a table)")
@@ -164,24 +166,34 @@ def read_header(path: Path) -> list[StoredTensor]:
     return sorted(tensors, key=lambda tensor: tensor.offset)
 
 
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise ValueError(f"{value!r} is no whole number")
+    return value
+
+
 def _stored_tensor(path: Path, name: str, entry: Any, data_start: int, file_size: int) -> StoredTensor:
     try:
-        dtype, shape = str(entry["dtype"]), tuple(int(size) for size in entry["shape"])
-        begin, end = (int(offset) for offset in entry["data_offsets"])
+        dtype, shape = str(entry["dtype"]), tuple(_whole(size) for size in entry["shape"])
+        begin, end = (_whole(offset) for offset in entry["data_offsets"])
     except (KeyError, TypeError, ValueError):
-        raise ModelFileError(f"{path}: the header entry of {name!r} is not one of safetensors") from None
+        raise ModelFileError(
+            f"{path}: the header entry of {quoted(name)} is not one of safetensors"
+        ) from None
+    if len(shape) > MOST_AXES:
+        raise ModelFileError(f"{path}: tensor {quoted(name)} has {len(shape)} axes")
     if dtype not in STORAGE_TYPES:
         known = ", ".join(STORAGE_TYPES)
         raise ModelFileError(
-            f"{path}: tensor {name!r} has type {dtype}, which cannot be read (known: {known})"
+            f"{path}: tensor {quoted(name)} has type {quoted(dtype)}, which cannot be read (known: {known})"
         )
     if min(shape, default=0) < 0 or end - begin != prod(shape) * STORAGE_TYPES[dtype].itemsize or begin < 0:
         raise ModelFileError(
-            f"{path}: tensor {name!r} declares {end - begin} bytes, which its shape and type are not"
+            f"{path}: tensor {quoted(name)} declares {quoted(end - begin)} bytes, which its shape and type are not"
         )
     if data_start + end > file_size:
         missing = data_start + end - file_size
         raise ModelFileError(
-            f"{path}: truncated, tensor {name!r} ends {missing} bytes beyond the end of the file"
+            f"{path}: truncated, tensor {quoted(name)} ends {quoted(missing)} bytes beyond the end of the file"
         )
     return StoredTensor(name, dtype, shape, path, data_start + begin)

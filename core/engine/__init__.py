@@ -7,7 +7,7 @@ from ggtts._native import ConvPlan, Program, State, Tensor, matmul
 from .device import Device, default_threads, devices
 from .engine import Engine
 from .graph import Graph
-from .weights import Weights, WeightScope
+from .weights import Weights, WeightScope, open_gguf
 
 __all__ = [
     "ConvPlan",
@@ -22,4 +22,5 @@ __all__ = [
     "default_threads",
     "devices",
     "matmul",
+    "open_gguf",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,9 +13,19 @@ import numpy.typing as npt
 from ggtts import _native
 
 from ..errors import EngineError, ModelFileError
+from ..formats.kinds import kind_of_path
 
 Result = TypeVar("Result")
 FloatArray = npt.NDArray[np.float32]
+
+
+def open_gguf(path: str) -> _native.GgufFile:
+    """Map a GGUF file; ModelFileError says what is wrong with it, or what it is instead."""
+    try:
+        return _native.GgufFile(path)
+    except _native.FileError as error:
+        kind = kind_of_path(Path(path))
+        raise ModelFileError(f"{path}: not a GGUF file, but {kind}" if kind else str(error)) from error
 
 
 class WeightScope:
@@ -67,10 +78,7 @@ class Weights:
         """Raises ModelFileError for a file that is missing, truncated, or not GGUF."""
         self.path = path
         self.on_cpu = backend.is_cpu
-        try:
-            self.file = _native.GgufFile(path)
-        except _native.FileError as error:
-            raise ModelFileError(str(error)) from error
+        self.file = open_gguf(path)
         self._native = _native.Weights(backend, self.file)
 
     @cached_property

@@ -28,6 +28,7 @@ FILE_TYPE_NUMBERS: dict[str, int] = {
     "Q5_K_S": 16,
     "Q5_K_M": 17,
     "Q6_K": 18,
+    "IQ4_NL": 25,
     "BF16": 32,
 }
 
@@ -37,5 +38,7 @@ def file_type_name(metadata: Mapping[str, Any]) -> str:
     stated = metadata.get(FILE_TYPE_KEY, 0)
     if isinstance(stated, str):
         return stated
+    if not isinstance(stated, int):
+        return "unknown"
     names = {number: name for name, number in FILE_TYPE_NUMBERS.items()}
-    return names.get(int(stated), f"type {int(stated)}")
+    return names.get(stated, f"type {stated}")

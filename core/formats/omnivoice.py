@@ -6,6 +6,7 @@ checkpoint.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from typing import Any
 
 from ..errors import ModelFileError
 from .gguf_types import file_type_name
-from .metadata import Keys, require_architecture
-from .qwen import TransformerSizes
+from .metadata import Keys, require_architecture, require_frames, require_halvings
+from .qwen import TransformerSizes, decoder_stack
 
 BASE_ARCHITECTURE = "omnivoice-lm"
 CODEC_ARCHITECTURE = "omnivoice-tokenizer"
@@ -61,7 +62,7 @@ class OmniVoiceFile:
 
         Raises ModelFileError for another architecture, and for missing or impossible values.
         """
-        require_architecture(metadata, BASE_ARCHITECTURE, where, "an OmniVoice language model")
+        require_architecture(metadata, BASE_ARCHITECTURE, where)
         keys, own = Keys(metadata, where, f"{BASE_ARCHITECTURE}."), Keys(metadata, where, "omnivoice.")
         audio_vocabulary, mask_code = own.size("audio_vocab_size"), own.integer("audio_mask_id")
         if not 0 <= mask_code < audio_vocabulary:
@@ -71,19 +72,10 @@ class OmniVoiceFile:
         return cls(
             name=str(metadata.get("general.name", "")),
             file_type=file_type_name(metadata),
-            backbone=TransformerSizes(
-                layers=keys.size("block_count"),
-                width=keys.size("embedding_length"),
-                ffn_width=keys.size("feed_forward_length"),
-                heads=keys.size("attention.head_count"),
-                kv_heads=keys.size("attention.head_count_kv"),
-                head_dim=keys.size("attention.key_length"),
-                rope_theta=keys.number("rope.freq_base"),
-                norm_eps=keys.number("attention.layer_norm_rms_epsilon"),
-            ),
+            backbone=decoder_stack(keys),
             vocabulary=keys.size("vocab_size"),
-            context_length=keys.integer("context_length", 0),
-            codebooks=own.size("num_audio_codebook"),
+            context_length=max(0, keys.integer("context_length", 0)),
+            codebooks=own.count("num_audio_codebook"),
             audio_vocabulary=audio_vocabulary,
             mask_code=mask_code,
         )
@@ -168,13 +160,13 @@ class OmniVoiceCodecFile:
         `tensors` are the names in the file: no key states the number of codebooks, so they are counted.
         Raises ModelFileError for another architecture, and for missing or impossible values.
         """
-        require_architecture(metadata, CODEC_ARCHITECTURE, where, "an OmniVoice codec")
+        require_architecture(metadata, CODEC_ARCHITECTURE, where)
         keys = Keys(metadata, where, "omnivoice.")
-        return cls(
+        file = cls(
             name=str(metadata.get("general.name", "")),
             file_type=file_type_name(metadata),
-            sample_rate=keys.size("sample_rate"),
-            semantic_sample_rate=keys.size("semantic_sample_rate"),
+            sample_rate=keys.rate("sample_rate"),
+            semantic_sample_rate=keys.rate("semantic_sample_rate"),
             semantic_frame_samples=keys.size("downsample_factor"),
             frame_samples=keys.under("acoustic.").size("hop_length"),
             codebooks=_count_codebooks(tensors, where),
@@ -183,6 +175,34 @@ class OmniVoiceCodecFile:
             acoustic=_acoustic(keys.under("acoustic.")),
             semantic=_semantic(keys.under("semantic.")),
         )
+        _require_consistent(file, where)
+        return file
+
+
+def _require_consistent(file: OmniVoiceCodecFile, where: str) -> None:
+    """Check what one size of a codec says about another."""
+    acoustic, semantic = file.acoustic, file.semantic
+    for part, strides in (("encoder", acoustic.downsample_strides), ("decoder", acoustic.upsample_strides)):
+        require_frames(strides, file.frame_samples, where, part)
+    require_halvings(acoustic.decoder_channels, len(acoustic.upsample_strides), where)
+    lists = (semantic.conv_channels, semantic.conv_kernels, semantic.conv_strides)
+    if len({len(values) for values in lists}) != 1:
+        raise ModelFileError(
+            f"{where}: omnivoice.semantic.conv_* have {[len(values) for values in lists]} values"
+        )
+    if semantic.width % semantic.position_groups or semantic.width % semantic.heads:
+        raise ModelFileError(
+            f"{where}: omnivoice.semantic.hidden_size is {semantic.width}, but must be a multiple of"
+            f" {semantic.position_groups} groups and {semantic.heads} heads"
+        )
+    if math.prod(semantic.conv_strides) != file.semantic_frame_samples:
+        raise ModelFileError(
+            f"{where}: omnivoice.downsample_factor is {file.semantic_frame_samples},"
+            f" but the strides make {math.prod(semantic.conv_strides)}"
+        )
+    features = file.frame_samples * file.semantic_sample_rate
+    if features % (file.sample_rate * file.semantic_frame_samples):
+        raise ModelFileError(f"{where}: frames of codes are no whole number of HuBERT's frames")
 
 
 def _count_codebooks(tensors: Iterable[str], where: str) -> int:
@@ -210,11 +230,11 @@ def _semantic(keys: Keys) -> SemanticSizes:
         width=keys.size("hidden_size"),
         ffn_width=keys.size("intermediate_size"),
         heads=keys.size("num_attention_heads"),
-        layers=keys.size("num_hidden_layers"),
+        layers=keys.count("num_hidden_layers"),
         conv_channels=keys.sizes("conv_dim"),
         conv_kernels=keys.sizes("conv_kernel"),
         conv_strides=keys.sizes("conv_stride"),
         position_kernel=keys.size("num_conv_pos_embeddings"),
         position_groups=keys.size("num_conv_pos_embedding_groups"),
-        norm_eps=keys.number("layer_norm_eps"),
+        norm_eps=keys.positive("layer_norm_eps"),
     )

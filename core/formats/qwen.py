@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import ModelFileError
 from .gguf_types import file_type_name
-from .metadata import Keys, require_architecture
+from .metadata import Keys, require_architecture, require_frames, require_halvings
 
 TALKER_ARCHITECTURE = "qwen3-tts"
 CODEC_ARCHITECTURE = "qwen3-tts-tokenizer"
@@ -117,9 +117,9 @@ class TalkerFile:
 
         Raises ModelFileError for another architecture, and for missing or impossible values.
         """
-        require_architecture(metadata, TALKER_ARCHITECTURE, where, "a Qwen3-TTS talker")
+        require_architecture(metadata, TALKER_ARCHITECTURE, where)
         keys = Keys(metadata, where, f"{TALKER_ARCHITECTURE}.")
-        codebooks = keys.integer("num_code_groups")
+        codebooks = keys.count("num_code_groups")
         if codebooks < 2:
             raise ModelFileError(f"{where}: states {codebooks} codebooks, but a talker has at least 2")
         talker, predictor = keys.under("talker."), keys.under("code_pred.")
@@ -129,16 +129,16 @@ class TalkerFile:
             model_type=keys.text("model_type"),
             file_type=file_type_name(metadata),
             codebooks=codebooks,
-            talker=_decoder_stack(talker),
-            code_predictor=_decoder_stack(predictor),
+            talker=decoder_stack(talker),
+            code_predictor=decoder_stack(predictor),
             vocabulary=talker.size("vocab_size"),
             text_vocabulary=talker.size("text_vocab_size"),
             text_width=talker.size("text_hidden_size"),
             codebook_entries=predictor.size("vocab_size"),
-            context_length=talker.integer("context_length", 0),
+            context_length=max(0, talker.integer("context_length", 0)),
             tokens=_special_tokens(keys, metadata),
-            languages=_languages(keys.under("codec.")),
-            speakers=_speakers(keys.under("codec.")),
+            languages=_languages(keys.under("codec."), talker.size("vocab_size")),
+            speakers=_speakers(keys.under("codec."), talker.size("vocab_size")),
             generation=_generation(Keys(metadata, where, "generation.")),
             speaker_encoder=_speaker_encoder(keys.under("spk_enc.")),
         )
@@ -149,54 +149,83 @@ def plain_size(tag: str) -> str:
     return re.sub(r"^(\d+)b(\d+)$", r"\1.\2b", tag.lower())
 
 
-def _decoder_stack(keys: Keys) -> TransformerSizes:
+def decoder_stack(keys: Keys) -> TransformerSizes:
+    """Return the sizes of a Qwen3 decoder."""
+    heads, kv_heads = keys.size("attention.head_count"), keys.size("attention.head_count_kv")
+    require_shared_heads(keys, heads, kv_heads)
     return TransformerSizes(
-        layers=keys.size("block_count"),
+        layers=keys.count("block_count"),
         width=keys.size("embedding_length"),
         ffn_width=keys.size("feed_forward_length"),
-        heads=keys.size("attention.head_count"),
-        kv_heads=keys.size("attention.head_count_kv"),
-        head_dim=keys.size("attention.key_length"),
-        rope_theta=keys.number("rope.freq_base"),
-        norm_eps=keys.number("attention.layer_norm_rms_epsilon"),
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=even_size(keys, "attention.key_length"),
+        rope_theta=keys.positive("rope.freq_base"),
+        norm_eps=keys.positive("attention.layer_norm_rms_epsilon"),
     )
+
+
+def require_shared_heads(keys: Keys, heads: int, kv_heads: int) -> None:
+    """Raise ModelFileError unless every key head serves equally many query heads."""
+    if heads % kv_heads:
+        raise ModelFileError(
+            f"{keys.where}: {keys.prefix}* states {heads} query heads, which {kv_heads} key heads cannot share"
+        )
+
+
+def even_size(keys: Keys, key: str) -> int:
+    """Return a head size: rotary embeddings turn its values in pairs."""
+    size = keys.size(key)
+    if size % 2:
+        raise ModelFileError(f"{keys.where}: {keys.prefix}{key} is {size}, but must be even")
+    return size
 
 
 def _special_tokens(keys: Keys, metadata: Mapping[str, Any]) -> SpecialTokens:
     codec, text = keys.under("codec."), keys.under("text.")
+    codes, words = keys.size("talker.vocab_size"), keys.size("talker.text_vocab_size")
     return SpecialTokens(
-        codec_pad=codec.integer("pad_id"),
-        codec_begin=codec.integer("bos_id"),
-        codec_end=codec.integer("eos_id"),
-        codec_think=codec.integer("think_id"),
-        codec_no_think=codec.integer("nothink_id"),
-        codec_think_begin=codec.integer("think_bos_id"),
-        codec_think_end=codec.integer("think_eos_id"),
-        message_begin=text.integer("im_start_id"),
-        message_end=text.integer("im_end_id"),
-        speech_pad=text.integer("tts_pad_id"),
-        speech_begin=text.integer("tts_bos_id"),
-        speech_end=text.integer("tts_eos_id"),
+        codec_pad=codec.token("pad_id", codes),
+        codec_begin=codec.token("bos_id", codes),
+        codec_end=codec.token("eos_id", codes),
+        codec_think=codec.token("think_id", codes),
+        codec_no_think=codec.token("nothink_id", codes),
+        codec_think_begin=codec.token("think_bos_id", codes),
+        codec_think_end=codec.token("think_eos_id", codes),
+        message_begin=text.token("im_start_id", words),
+        message_end=text.token("im_end_id", words),
+        speech_pad=text.token("tts_pad_id", words),
+        speech_begin=text.token("tts_bos_id", words),
+        speech_end=text.token("tts_eos_id", words),
         text_end=Keys(metadata, keys.where, "tokenizer.ggml.").optional_integer("eos_token_id"),
     )
 
 
-def _languages(codec: Keys) -> dict[str, int]:
+def _languages(codec: Keys, tokens: int) -> dict[str, int]:
     names, ids = codec.texts("language_names"), codec.integers("language_ids")
     if len(names) != len(ids):
         raise ModelFileError(f"{codec.where}: names {len(names)} languages, but has {len(ids)} language ids")
+    _require_tokens(codec, "language_ids", ids, tokens)
     return dict(zip(names, ids, strict=True))
 
 
-def _speakers(codec: Keys) -> dict[str, Speaker]:
+def _speakers(codec: Keys, tokens: int) -> dict[str, Speaker]:
     names, ids = codec.texts("speaker_names"), codec.integers("speaker_ids")
     dialects = codec.texts("speaker_dialects") or ("",) * len(names)
     if not len(names) == len(ids) == len(dialects):
         raise ModelFileError(
             f"{codec.where}: names {len(names)} speakers, but has {len(ids)} ids and {len(dialects)} dialects"
         )
+    _require_tokens(codec, "speaker_ids", ids, tokens)
     voices = (Speaker(number, dialect) for number, dialect in zip(ids, dialects, strict=True))
     return dict(zip(names, voices, strict=True))
+
+
+def _require_tokens(codec: Keys, key: str, ids: tuple[int, ...], tokens: int) -> None:
+    if ids and not 0 <= min(ids) <= max(ids) < tokens:
+        raise ModelFileError(
+            f"{codec.where}: {codec.prefix}{key} range from {min(ids)} to {max(ids)}, but must be below {tokens}"
+        )
 
 
 def _generation(keys: Keys) -> GenerationDefaults:
@@ -215,8 +244,9 @@ def _generation(keys: Keys) -> GenerationDefaults:
 
 
 def _speaker_encoder(keys: Keys) -> SpeakerEncoderSizes | None:
-    width = keys.integer("embedding_length", 0)
-    return SpeakerEncoderSizes(width, keys.size("sample_rate")) if width > 0 else None
+    if keys.integer("embedding_length", 0) == 0:
+        return None
+    return SpeakerEncoderSizes(keys.size("embedding_length"), keys.rate("sample_rate"))
 
 
 @dataclass(frozen=True)
@@ -287,31 +317,52 @@ class CodecFile:
 
         Raises ModelFileError for another architecture, and for missing or impossible values.
         """
-        require_architecture(metadata, CODEC_ARCHITECTURE, where, "a Qwen3-TTS codec")
+        require_architecture(metadata, CODEC_ARCHITECTURE, where)
         keys = Keys(metadata, where, f"{CODEC_ARCHITECTURE}.")
-        return cls(
+        file = cls(
             name=str(metadata.get("general.name", "")),
             file_type=file_type_name(metadata),
-            input_sample_rate=keys.size("input_sample_rate"),
-            sample_rate=keys.size("output_sample_rate"),
+            input_sample_rate=keys.rate("input_sample_rate"),
+            sample_rate=keys.rate("output_sample_rate"),
             encoder_frame_samples=keys.size("encode_downsample_rate"),
             frame_samples=keys.size("decode_upsample_rate"),
-            codebooks=keys.size("encoder_valid_num_quantizers"),
+            codebooks=keys.count("encoder_valid_num_quantizers"),
             decoder=_codec_decoder(keys.under("decoder.")),
             encoder=_codec_encoder(keys.under("encoder.")),
         )
+        _require_consistent(file, where)
+        return file
+
+
+def _require_consistent(file: CodecFile, where: str) -> None:
+    """Check what one size of a codec says about another."""
+    decoder, encoder = file.decoder, file.encoder
+    strides = (*decoder.upsample_strides, *decoder.dac_strides)
+    require_frames(strides, file.frame_samples, where, "decoder")
+    require_frames(encoder.strides, file.encoder_frame_samples, where, "encoder", exact=False)
+    require_halvings(decoder.channels, len(decoder.dac_strides), where)
+    for half, total, semantic in (
+        ("decoder", decoder.quantizers, decoder.semantic_quantizers),
+        ("encoder", min(encoder.quantizers, file.codebooks), encoder.semantic_quantizers),
+    ):
+        if total != file.codebooks or semantic >= total:
+            raise ModelFileError(
+                f"{where}: the {half} has {total} codebooks, {semantic} semantic, but frames have {file.codebooks}"
+            )
 
 
 def _codec_stack(keys: Keys, norm_key: str, window: int) -> TransformerSizes:
+    heads, kv_heads = keys.size("num_attention_heads"), keys.size("num_key_value_heads")
+    require_shared_heads(keys, heads, kv_heads)
     return TransformerSizes(
-        layers=keys.size("num_hidden_layers"),
+        layers=keys.count("num_hidden_layers"),
         width=keys.size("hidden_size"),
         ffn_width=keys.size("intermediate_size"),
-        heads=keys.size("num_attention_heads"),
-        kv_heads=keys.size("num_key_value_heads"),
-        head_dim=keys.size("head_dim"),
-        rope_theta=keys.number("rope_theta"),
-        norm_eps=keys.number(norm_key),
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=even_size(keys, "head_dim"),
+        rope_theta=keys.positive("rope_theta"),
+        norm_eps=keys.positive(norm_key),
         window=window,
     )
 
@@ -322,9 +373,9 @@ def _codec_decoder(keys: Keys) -> CodecDecoderSizes:
         codebook_width=keys.size("codebook_dim"),
         codebook_inner_width=keys.size("codebook_dim_internal"),
         codebook_entries=keys.size("codebook_size"),
-        quantizers=keys.size("num_quantizers"),
-        semantic_quantizers=keys.size("num_semantic_quantizers"),
-        transformer=_codec_stack(keys, "rms_norm_eps", keys.integer("sliding_window", 0)),
+        quantizers=keys.count("num_quantizers"),
+        semantic_quantizers=keys.count("num_semantic_quantizers"),
+        transformer=_codec_stack(keys, "rms_norm_eps", keys.window("sliding_window")),
         upsample_strides=keys.sizes("upsampling_ratios"),
         dac_strides=keys.sizes("upsample_rates"),
         channels=keys.size("decoder_dim"),
@@ -337,13 +388,13 @@ def _codec_encoder(keys: Keys) -> CodecEncoderSizes:
         kernel=keys.size("kernel_size"),
         last_kernel=keys.size("last_kernel_size"),
         residual_kernel=keys.size("residual_kernel_size"),
-        residual_layers=keys.size("num_residual_layers"),
+        residual_layers=keys.count("num_residual_layers"),
         dilation_growth=keys.size("dilation_growth_rate"),
         compress=keys.size("compress"),
         strides=keys.sizes("upsampling_ratios")[::-1],
         transformer=_codec_stack(keys, "norm_eps", window=0),
         codebook_width=keys.size("codebook_dim"),
         codebook_entries=keys.size("codebook_size"),
-        quantizers=keys.size("num_quantizers"),
-        semantic_quantizers=keys.size("num_semantic_quantizers"),
+        quantizers=keys.count("num_quantizers"),
+        semantic_quantizers=keys.count("num_semantic_quantizers"),
     )

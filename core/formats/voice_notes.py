@@ -56,7 +56,7 @@ def read_notes(codes: Path) -> VoiceNotes:
         raise AudioFileError(f"cannot read {path}: {error.strerror or error}") from error
     try:
         values = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise AudioFileError(f"{path} is no JSON: {error}") from error
     if not isinstance(values, dict):
         raise AudioFileError(f"{path} holds no notes of a voice: expected an object with rms, text, model")

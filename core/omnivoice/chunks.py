@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from .duration import chunk_limit, estimate_frames
+from .duration import USUAL_FRAME_RATE, chunk_limit, estimate_frames
 from .requests import Chunking, ResolvedOmniRequest
 from .text_chunks import chunk_text, divide_long
 
-_USUAL_FRAME_RATE = 25.0
-"""Of the frames that an estimate for the usual voice is in."""
 FIRST_SECONDS = 2.0
 """Length of the first chunk of a stream: shorter ones without a reference may come out as noise."""
 
@@ -69,4 +67,4 @@ class StreamedChunks:
         yield from self.release()
 
     def _seconds(self, text: str) -> float:
-        return estimate_frames(text, speed=self._speed) / _USUAL_FRAME_RATE
+        return estimate_frames(text, speed=self._speed) / USUAL_FRAME_RATE

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..audio.silence import SPEECH_SILENCE, SilenceRule, remove_silence
 from ..audio.timeline import Slot, Timeline, Writer, fit, slots_of
 from ..errors import GgttsError
-from ..qwen.observer import Observer
+from ..speech.observer import Observer
 from ..text.subtitles import Cue
 from .duration import Pace, estimate_frames
 from .finishing import RunningLevel
@@ -138,7 +138,7 @@ class Dubbing:
         """Return the speech [n] of a cue, without silence at its ends, at its level."""
         codes = self._narrator.say(text, target.frames, self._observer, learn=learn)
         samples = self._equipment.codec.decode(codes)
-        if getattr(self._observer, "wants_stages", False):
+        if self._observer.wants_stages:
             self._observer.stage("output-audio", samples)
         self._level.hear(samples)
         return self._level.apply(remove_silence(samples, self._equipment.sample_rate, _ENDS))

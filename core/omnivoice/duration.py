@@ -77,6 +77,8 @@ class Pace:
         return text_weight(self.text) / self.frames if self.frames > 0 else 0.0
 
 
+USUAL_FRAME_RATE = 25.0
+"""Frames per second of the codec that the pace is counted in."""
 DEFAULT_PACE = Pace("Nice to meet you.", 25)
 """Of a voice without a reference."""
 

@@ -14,12 +14,10 @@ from ..formats.omnivoice import OmniVoiceFile
 from ..nn.config import USUAL, Arithmetic
 from ..text.tokenizer import TextTokenizer
 from .backbone import Backbone
+from .duration import USUAL_FRAME_RATE
 from .maskgit import MaskGit
 from .prompt import build_prompt
 from .requests import OmniSpeechRequest, resolve_omni_request
-
-OFFICIAL_FRAME_RATE = 25.0
-"""A language model file does not say how many frames a second has; the codec does."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,8 @@ class LanguageModel:
             UsageError: the request cannot be right for this model.
         """
         greedy = replace(request.generation, position_temperature=0.0, class_temperature=0.0)
-        resolved = resolve_omni_request(request, self.file, OFFICIAL_FRAME_RATE)
+        # The file does not say how many frames a second has; the codec's does.
+        resolved = resolve_omni_request(request, self.file, USUAL_FRAME_RATE)
         prompt = build_prompt(
             self.tokenizer,
             resolved.text,

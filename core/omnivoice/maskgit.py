@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import EngineError, UsageError
+from ..limits import GUIDANCE, LAYER_PENALTY, MOST_STEPS, NOISE, SHIFT
 from .backbone import Backbone
 from .noise import Noise, PhiloxNoise, gumbel
 from .prompt import IntArray, OmniPrompt
@@ -27,6 +28,7 @@ FloatArray = NDArray[np.float32]
 KEPT_PROGRAMS = 4
 """Programs kept for lengths that come again; each holds the activations of its own."""
 
+LOWEST_SCORE = np.float32(-1e30)
 LIKELY_SHARE = 0.1
 """Share of the codes, the most likely ones, that a class temperature draws from."""
 
@@ -58,18 +60,15 @@ class MaskGitOptions:
     cfg_compat: bool = False
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise UsageError(f"{self.steps} steps are not usable: there must be at least 1")
-        for name, value, least in (
-            ("guidance", self.guidance, 0.0),
-            ("layer penalty", self.layer_penalty, -math.inf),
-            ("position temperature", self.position_temperature, 0.0),
-            ("class temperature", self.class_temperature, 0.0),
-        ):
-            if not math.isfinite(value) or value < least:
-                raise UsageError(f"{name} {value} is not usable: it must be a number of at least {least:g}")
-        if not (math.isfinite(self.t_shift) and self.t_shift > 0):
-            raise UsageError(f"t-shift {self.t_shift} is not usable: it must be above 0 (1 is no shift)")
+        if not 1 <= self.steps <= MOST_STEPS:
+            raise UsageError(
+                f"{self.steps} steps are not usable: there must be at least 1, at most {MOST_STEPS}"
+            )
+        GUIDANCE.require("guidance", self.guidance)
+        SHIFT.require("t-shift", self.t_shift)
+        LAYER_PENALTY.require("layer penalty", self.layer_penalty)
+        NOISE.require("position temperature", self.position_temperature)
+        NOISE.require("class temperature", self.class_temperature)
 
     @property
     def greedy(self) -> bool:
@@ -141,7 +140,7 @@ class MaskGit:
 
         Raises:
             UsageError: no frames, more positions than the model was made for, or a reference of another model.
-            EngineError: the device has not enough memory.
+            EngineError: the device has not enough memory, or the model predicts what is no number.
         """
         options = options or MaskGitOptions()
         noise = PhiloxNoise(seed) if isinstance(seed, int) else seed
@@ -154,6 +153,11 @@ class MaskGit:
             if not count:
                 continue
             guess = self._guess(program, codes, options, noise)
+            if np.isnan(guess.scores).any() or (guess.codes == file.mask_code).any():
+                raise EngineError(
+                    f"the model went astray at step {step + 1}: its predictions are no numbers"
+                    " (is the file damaged? on a GPU, --clamp-fp16 may help)"
+                )
             codes = choose(codes, guess, count, options, noise, file.mask_code)
             if on_step:
                 on_step(Progress(step, options.steps, count, codes.copy(), guess))
@@ -222,7 +226,8 @@ def choose(
     """Return codes [frames, codebooks] in which the `count` masked places of the highest score are filled in."""
     masked = (codes == mask_code).T
     penalty = np.arange(len(masked), dtype=np.float32)[:, None] * np.float32(options.layer_penalty)
-    ranks = guess.scores - penalty
+    # A code that is all but impossible, under strong guidance, still ranks before a place that is filled.
+    ranks = np.maximum(guess.scores, LOWEST_SCORE) - penalty
     if options.position_temperature > 0:
         ranks = ranks / np.float32(options.position_temperature)
         ranks = ranks + gumbel(noise.uniform(ranks.size)).reshape(ranks.shape)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..audio.audio import Audio
 from ..audio.timeline import Writer
 from ..engine import Engine, Weights
 from ..errors import ModelFileError, UsageError
@@ -20,9 +21,9 @@ from ..formats import rvq
 from ..formats.omnivoice import OmniVoiceCodecFile, OmniVoiceFile
 from ..formats.voice_notes import read_notes
 from ..nn.config import USUAL, Arithmetic
-from ..qwen.observer import Observer, Observers
-from ..qwen.stream import Account, AudioChunk
-from ..qwen.timings import Timings
+from ..speech.observer import Observer, Observers
+from ..speech.stream import Account, AudioChunk
+from ..speech.timings import Timings
 from ..text.sentences import split_sentences
 from ..text.subtitles import Cue
 from ..text.tokenizer import TextTokenizer
@@ -72,20 +73,16 @@ Recording: TypeAlias = "str | PathLike[str] | tuple[NDArray[Any], int]"
 
 
 @dataclass(frozen=True)
-class OmniSpeech:
+class OmniSpeech(Audio):
     """What was spoken.
 
     Attributes:
-        samples: float32 [n].
-        sample_rate: samples per second.
         codes: int32 [frames, codebooks], of all chunks one behind the other.
         chunks: the texts of the chunks.
         seed: repeats this speech when given again.
         timings: where the time went; the talker is the language model here.
     """
 
-    samples: NDArray[np.float32]
-    sample_rate: int
     codes: NDArray[np.int32]
     chunks: tuple[str, ...]
     seed: int
@@ -95,11 +92,6 @@ class OmniSpeech:
     def frames(self) -> int:
         """How many frames of codes it was made of."""
         return len(self.codes)
-
-    @property
-    def seconds(self) -> float:
-        """Length of the audio."""
-        return len(self.samples) / self.sample_rate
 
 
 class OmniVoice:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats.omnivoice import OmniVoiceCodecFile, OmniVoiceFile
-from ..qwen.observer import Observer
-from ..qwen.timings import Stopwatch
+from ..speech.observer import Observer
+from ..speech.timings import Stopwatch
 from ..text.tokenizer import TextTokenizer
 from .codec import OmniVoiceCodec
 from .dump import first_step_stages, guess_stages
@@ -104,7 +104,7 @@ class Narrator:
             EngineError: the device failed or ran out of memory.
         """
         observer, stopwatch = observer or Observer(), stopwatch or Stopwatch()
-        noting = bool(getattr(observer, "wants_stages", False))
+        noting = observer.wants_stages
         request, equipment = self._request, self._equipment
         with stopwatch.measure("prompt"):
             prompt = self._prompt(text)

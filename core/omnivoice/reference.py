@@ -23,8 +23,9 @@ from .text_chunks import add_punctuation
 
 _LOGGER = logging.getLogger(__name__)
 
-REFERENCE_LIMITS = ReferenceLimits(longest=600.0)
-"""A transcript covers all of its recording, so nothing is cut off for being merely too long to be good."""
+REFERENCE_LIMITS = ReferenceLimits(shortest=0.5, longest=600.0)
+"""A syllable or two is no voice to go by. A transcript covers all of its recording, so nothing is cut off for being
+merely too long to be good."""
 _LONGEST_GOOD_SECONDS = 20.0
 
 

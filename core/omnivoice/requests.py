@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..formats.omnivoice import OmniVoiceFile
+from ..limits import SPEED
 from ..sampling.philox import resolve_seed
 from .duration import Pace, SpokenLength, spoken_length
 from .finishing import USUAL_FINISHING, Finishing
@@ -141,6 +142,8 @@ def resolve_omni_request(
     """
     if not request.text.strip():
         raise UsageError("nothing to say: the text is empty")
+    if request.speed is not None:
+        SPEED.require("speed", request.speed)
     voice = request.voice
     if voice is not None:
         check_voice(voice, file)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..qwen.observer import Observer
-from ..qwen.stream import Account, AudioChunk, SpeechStream
+from ..speech.observer import Observer, Observers
+from ..speech.stream import Account, AudioChunk, SpeechStream
 from .finishing import finish_flat, finish_stream
 from .narrator import Equipment, Narrator
 from .requests import ResolvedOmniRequest
@@ -41,23 +41,11 @@ def numbered(texts: Iterable[str]) -> Iterator[Passage]:
         yield Passage(number, number, text)
 
 
-class OmniStream(SpeechStream):
+class OmniStream(SpeechStream[ResolvedOmniRequest]):
     """Audio chunks, each made when it is asked for. An iterator, and a context manager that closes it.
 
-    Attributes:
-        request: what is spoken.
+    Closed by another thread, or by an observer, it ends with the step of the model at hand.
     """
-
-    request: ResolvedOmniRequest  # type: ignore[assignment]
-
-    def __init__(
-        self,
-        request: ResolvedOmniRequest,
-        sample_rate: int,
-        chunks: Generator[AudioChunk, None, None],
-        account: Account,
-    ) -> None:
-        super().__init__(request, sample_rate, chunks, account)  # type: ignore[arg-type]
 
 
 class Speaking:
@@ -75,13 +63,13 @@ class Speaking:
         self._request = request
         self._narrator = narrator
         self._account = account
-        self._observer = observer
+        self._observer = Observers(observer, _Listening(account))
         self._passage: Passage | None = None
 
     def codes(self, passages: Iterable[Passage]) -> Iterator[Codes]:
         """Yield the codes [frames, codebooks] of one passage after the other."""
         account, observer = self._account, self._observer
-        for passage in passages:
+        for passage in self._awaited(passages):
             self._passage = passage
             observer.piece(passage.number, passage.count)
             speed = self._request.length.speed
@@ -92,14 +80,31 @@ class Speaking:
             yield codes
         account.end_piece("end_of_speech", last=True)
 
+    def _awaited(self, passages: Iterable[Passage]) -> Iterator[Passage]:
+        """Hand passages on; the time that text takes to arrive is not that of its speech."""
+        arriving, stopwatch = iter(passages), self._account.stopwatch
+        while True:
+            stopwatch.pause()
+            passage = next(arriving, None)
+            stopwatch.resume()
+            if passage is None:
+                return
+            yield passage
+
     def decoded(self, passages: Iterable[Passage]) -> Iterator[FloatArray]:
         """Yield the samples [n] of one passage after the other as the codec makes them."""
         for codes in self.codes(passages):
             with self._account.stopwatch.measure("codec"):
-                samples = self._equipment.codec.decode(codes)
-            if getattr(self._observer, "wants_stages", False):
+                samples = np.concatenate(list(self._heeded(self._equipment.codec.pieces(codes))))
+            if self._observer.wants_stages:
                 self._observer.stage("output-audio", samples)
             yield samples
+
+    def _heeded(self, pieces: Iterable[FloatArray]) -> Iterator[FloatArray]:
+        """Hand pieces on as long as somebody wants them."""
+        for piece in pieces:
+            self._account.require_listener()
+            yield piece
 
     def chunks(
         self, passages: Iterable[Passage], *, whole: bool = False
@@ -118,3 +123,14 @@ class Speaking:
                 self._account.stopwatch.mark("first_audio")
                 before, frames = frames, self._account.frames
                 yield AudioChunk(samples, frames - before, self._passage.number, self._passage.count)
+
+
+class _Listening(Observer):
+    """Ends the making of a speech at the step at hand when nobody wants the rest."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+
+    def frame(self, frames: int) -> None:
+        """Raise Cancelled if nobody does."""
+        self._account.require_listener()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from ..errors import EngineError, UsageError
 from ..formats.qwen import TalkerFile
 from ..sampling import Draws, SamplingOptions, TokenRules, TokenSampler
+from ..speech.stream import StopReason
+from ..speech.timings import Stopwatch
 from .code_predictor import CodePredictorSession
 from .guard import Guard
 from .prompt import Prompt
 from .talker import TalkerSession, TalkerStep
-from .timings import Stopwatch
 
 FloatArray = NDArray[np.float32]
 
-StopReason = Literal["end_of_speech", "max_frames", "context", "runaway"]
 
 NoteStage = Callable[[str, NDArray[Any]], None]
-"""Is given a stage of the model by its name in `core.qwen.dump`."""
+"""Is given a stage of the model by its name in `core.speech.dump`."""
 
 RESERVED_IDS = 1024
 """The last ids of the talker's vocabulary name languages, voices and control codes, and are no sound."""

@@ -11,18 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..audio.audio import Audio
 from ..engine import Engine, Weights
 from ..errors import ModelFileError, UsageError
+from ..formats.layout import require_layout
 from ..formats.qwen import CodecFile, TalkerFile
+from ..formats.qwen_layout import talker_layout
 from ..nn.config import USUAL, Arithmetic
+from ..speech.observer import Observer, Observers
+from ..speech.stream import Account, AudioChunk, SpeechStream, StopReason
+from ..speech.timings import Timings
 from ..text.tokenizer import TextTokenizer
 from .cadence import CHUNK_FRAMES, STREAM_FRAMES, Cadence
 from .code_embeddings import CodeEmbeddings
 from .code_predictor import CodePredictor
 from .codec.decoder import CodecDecoder
 from .demo import DEMO_HABITS, is_demo
-from .generation import StopReason
-from .observer import Observer, Observers
 from .prompt import PromptBuilder
 from .requests import (
     USUAL_HABITS,
@@ -37,10 +41,8 @@ from .requests import (
 )
 from .sessions import SessionPool
 from .speaking import Equipment, Speaking
-from .stream import Account, AudioChunk, SpeechStream
 from .talker import Talker
 from .text_projection import TextProjection
-from .timings import Timings
 from .voice import Voice, require_transcript
 from .voice_encoders import Recording, VoiceEncoders
 
@@ -61,12 +63,10 @@ KV_TYPES = ("f16", "f32")
 
 
 @dataclass(frozen=True)
-class Speech:
+class Speech(Audio):
     """What was spoken.
 
     Attributes:
-        samples: float32 [n], within [-1, 1].
-        sample_rate: samples per second.
         frames: how many frames of codes it was made of.
         codes: int32 [frames, codebooks].
         seed: repeats this speech when given again.
@@ -75,18 +75,11 @@ class Speech:
         timings: where the time went.
     """
 
-    samples: NDArray[np.float32]
-    sample_rate: int
     frames: int
     codes: NDArray[np.int32]
     seed: int
     stop: StopReason
     timings: Timings
-
-    @property
-    def seconds(self) -> float:
-        """Length of the audio."""
-        return len(self.samples) / self.sample_rate
 
 
 class QwenTTS:
@@ -121,6 +114,7 @@ class QwenTTS:
         self.info = TalkerFile.from_metadata(talker.metadata, talker.path)
         self.codec_info = CodecFile.from_metadata(codec.metadata, codec.path)
         _require_pair(self.info, self.codec_info)
+        require_layout(talker, talker_layout(self.info), talker.path, "a Qwen3-TTS talker")
         self.habits = habits or (DEMO_HABITS if is_demo(self.info) else USUAL_HABITS)
         self._equipment = self._equip(talker, codec, kv_type, arithmetic)
 
@@ -277,7 +271,7 @@ class QwenTTS:
         stream_frames: int | None = None,
         observer: Observer | None = None,
         **options: Any,
-    ) -> SpeechStream:
+    ) -> SpeechStream[ResolvedRequest]:
         """Return the speech chunk by chunk, each made when it is asked for, the first after one frame.
 
         Args:
@@ -339,11 +333,12 @@ class QwenTTS:
         return self._equipment.decoder.decode(codes)
 
     def close(self) -> None:
-        """Let go of the memory of idle sessions and of what is remembered of voices.
+        """Let go of the memory of idle sessions and streams, and of what is remembered of voices.
 
         The weights go with the last reference to the model.
         """
         self._equipment.sessions.clear()
+        self._equipment.decoder.clear()
         self._equipment.snapshots.clear()
         self._equipment.encoders.clear()
 
@@ -369,7 +364,7 @@ class QwenTTS:
 
     def _stream(
         self, request: ResolvedRequest, cadence: Cadence, observer: Observer, account: Account
-    ) -> SpeechStream:
+    ) -> SpeechStream[ResolvedRequest]:
         chunks = Speaking(self._equipment, request, account, observer).chunks(cadence)
         return SpeechStream(request, self.sample_rate, chunks, account)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from typing import Any, TypeVar
 
 from ..errors import ModelFileError, UsageError, unknown_value
 from ..formats.qwen import GenerationDefaults, Speaker, TalkerFile
+from ..limits import LARGEST_COUNT
 from ..sampling import SamplingOptions, resolve_seed
 from .voice import Voice
 
@@ -169,10 +171,13 @@ def resolve_request(
         UsageError: the request cannot be right for this model.
         ModelFileError: the dialect of the speaker is missing in the file.
     """
+    _check_kinds(request)
     if not request.text.strip():
         raise UsageError("nothing to say: the text is empty")
-    if request.max_frames < 1:
-        raise UsageError(f"--max-new {request.max_frames} is not usable: at least 1 frame is needed")
+    if not 1 <= request.max_frames <= LARGEST_COUNT:
+        raise UsageError(
+            f"--max-new {request.max_frames} is not usable: at least 1 frame is needed, at most {LARGEST_COUNT}"
+        )
     if request.voice is not None:
         if request.speaker is not None:
             raise UsageError("--speaker and a voice to clone (--ref-wav, --ref-spk) exclude each other")
@@ -202,6 +207,30 @@ def resolve_request(
         words=_words(request.split, habits),
         warnings=warnings,
     )
+
+
+_TEXT_OR_NONE = (str, type(None))
+_KINDS: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "language": (str,),
+    "speaker": _TEXT_OR_NONE,
+    "instruct": _TEXT_OR_NONE,
+    "sampling": (Sampling,),
+    "max_frames": (Integral,),
+    "voice": (Voice, type(None)),
+    "split": (Integral, type(None)),
+}
+
+
+def _check_kinds(request: SpeechRequest) -> None:
+    """Refuse what would only be noticed far from where it was given, by callers that no type checker watches."""
+    values = [(name, getattr(request, name), kinds) for name, kinds in _KINDS.items()]
+    for name, value, kinds in values:
+        if not isinstance(value, kinds):
+            expected = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+            raise UsageError(f"{name} is {value!r}, which is no {expected}")
+    if not isinstance(request.sampling.seed, (Integral, type(None))):
+        raise UsageError(f"seed is {request.sampling.seed!r}, which is no whole number")
 
 
 def require_base_model(file: TalkerFile) -> None:

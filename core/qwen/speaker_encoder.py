@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from ..audio.mel import MelSettings, log_mel
 from ..engine import Engine, Tensor, Weights, WeightScope
 from ..errors import AudioFileError, ModelFileError
+from ..formats.layout import require_layout
 from ..formats.qwen import TalkerFile
+from ..formats.qwen_layout import speaker_encoder_layout
 from ..nn.conv import SameConv1d
 from ..nn.stages import Stages, compute, named, result
 
@@ -93,12 +95,14 @@ class SpeakerEncoder:
     """A recording to one vector that a talker takes as its speaker; weights `spk_enc.*` of a base talker file."""
 
     def __init__(self, weights: Weights, config: TalkerFile, engine: Engine) -> None:
-        """Raises ModelFileError for a talker without a speaker encoder: only base models have one."""
+        """Raises ModelFileError for a talker without a speaker encoder (only base models have one) or with part of
+        one."""
         if config.speaker_encoder is None:
             raise ModelFileError(
                 f"{weights.path} has no speaker encoder, which only base models have; "
                 f"it is a {config.model_type} model"
             )
+        require_layout(weights, speaker_encoder_layout(config, weights), weights.path, "a speaker encoder")
         scope = weights.scope("spk_enc.")
         self._engine = engine
         self.mel = MelSettings(sample_rate=config.speaker_encoder.sample_rate)

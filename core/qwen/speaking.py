@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from ..audio.joins import Joiner
 from ..formats.qwen import TalkerFile
+from ..speech.observer import Observer
+from ..speech.stream import Account, AudioChunk
 from .cadence import Cadence
 from .codec import CodecDecoder, DecoderSnapshot, DecoderStream
 from .content_cache import ContentCache
 from .generation import FrameSampler, Session, Utterance
 from .guard import Guard
 from .long_text import Anchor, Piece, piece_seed, pieces_of
-from .observer import Observer
 from .prompt import Prompt, PromptBuilder, PromptRequest, Reference
 from .requests import ResolvedRequest
 from .sessions import SessionPool
-from .stream import Account, AudioChunk
 from .voice_encoders import VoiceEncoders
 
 FloatArray = NDArray[np.float32]

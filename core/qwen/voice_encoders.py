@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ..audio.reference import read_recording, resample, usable_samples
 from ..engine import Engine, Weights
 from ..formats.qwen import CodecFile, TalkerFile
+from ..speech.observer import Observer
 from .codec import CodecEncoder
 from .content_cache import ContentCache
-from .observer import Observer
 from .speaker_encoder import SpeakerEncoder
 from .voice import Voice
 from .voice_stages import note_codec_stages, note_speaker_stages

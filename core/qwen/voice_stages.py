@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..audio.mel import hann_window, magnitudes, mel_filters
+from ..speech.observer import Observer
 from .codec import CodecEncoder
-from .observer import Observer
 from .speaker_encoder import SpeakerEncoder
 
 FloatArray = NDArray[np.float32]

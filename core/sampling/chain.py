@@ -5,7 +5,6 @@ minimum length, suppressed ids, then temperature, top-k, top-p, and one draw in 
 arithmetic is native (`native/sampler.cpp`); this module names it and checks what a user may get wrong.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from ... import _native
 from ..errors import UsageError
+from ..limits import LARGEST_COUNT, PENALTY, TEMPERATURE
 
 __all__ = ["Draws", "SamplingOptions", "TokenRules", "TokenSampler"]
 
@@ -41,16 +41,14 @@ class SamplingOptions:
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise UsageError(f"temperature {self.temperature} is not usable: it must be 0 (greedy) or above")
-        if self.top_k < 0:
-            raise UsageError(f"top-k {self.top_k} is not usable: it must be 0 (off) or above")
+        TEMPERATURE.require("temperature", self.temperature)
+        PENALTY.require("repetition penalty", self.repetition_penalty)
+        if not 0 <= self.top_k <= LARGEST_COUNT:
+            raise UsageError(
+                f"top-k {self.top_k} is not usable: it must be 0 (off) or above, up to {LARGEST_COUNT}"
+            )
         if not 0 <= self.top_p <= 1:
             raise UsageError(f"top-p {self.top_p} is not usable: it must be between 0 and 1 (off)")
-        if not (math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0):
-            raise UsageError(
-                f"repetition penalty {self.repetition_penalty} is not usable: it must be above 0 (1 is off)"
-            )
 
     @property
     def greedy(self) -> bool:

@@ -17,16 +17,19 @@ from itertools import takewhile
 from pathlib import Path
 
 from ..errors import TextError, UsageError
+from ..limits import LONGEST_SECONDS
 from .decoding import decode_text
 from .sentences import spoken_words
 
 logger = logging.getLogger(__name__)
 
-_STAMP = r"(?:(\d+)\s*:\s*)?(\d+)\s*:\s*(\d+)(?:\s*[.,:]\s*(\d+))?"
+_STAMP = r"(?:(\d{1,9})\s*:\s*)?(\d{1,9})\s*:\s*(\d{1,9})(?:\s*[.,:]\s*(\d+))?"
 _TIMING = re.compile(rf"^\s*{_STAMP}\s*(?:-{{1,2}}\s?>|[–—]>|→)\s*{_STAMP}(?!\S)")
 _ARROW = "-->"
+_MEANT_AS_TIME = re.compile(rf"\d\s*:.*{_ARROW}|{_ARROW}.*\d\s*:")
+"""Words may have an arrow too, but hardly a colon behind a digit besides."""
 _SCRIPT = "[Script Info]"
-_NUMBER = re.compile(r"^\s*(\d+)\s*$")
+_NUMBER = re.compile(r"^\s*(\d{1,9})\s*$")
 
 _BREAK_TAG = re.compile(r"<\s*br\s*/?\s*>|\\N|\\h", re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|<[\d:.,]+>|\{\\[^{}]*\}|\{[A-Za-z]:[^{}]*\}")
@@ -95,7 +98,7 @@ def parse_subtitles(text: str, source: str = "the subtitles") -> list[Cue]:
         TextError, UsageError: see `read_subtitles`.
     """
     blocks = list(_blocks(text, source))
-    _refuse_reversed(blocks, source)
+    _refuse_impossible(blocks, source)
     cues = [Cue(block.number, block.start, block.end, spoken_text(block.lines)) for block in blocks]
     worded = [cue for cue in cues if _has_words(cue.text)]
     if not worded:
@@ -192,7 +195,7 @@ def _line_blocks(lines: list[str], source: str, *, vtt: bool) -> Iterator[_Block
 
 
 def _is_timing(line: str) -> bool:
-    return _ARROW in line or _TIMING.match(line) is not None
+    return _MEANT_AS_TIME.search(line) is not None or _TIMING.match(line) is not None
 
 
 def _seconds(hours: str | None, minutes: str, seconds: str, fraction: str | None) -> float:
@@ -211,13 +214,16 @@ def _refuse_unreadable(lines: list[str], timings: list[int], source: str) -> Non
     _refuse(problems, source, f"expected times like {stamp(1)} {_ARROW} {stamp(2.5)}")
 
 
-def _refuse_reversed(blocks: list[_Block], source: str) -> None:
+def _refuse_impossible(blocks: list[_Block], source: str) -> None:
     problems = []
     for block in blocks:
+        where = f"line {block.line}: " if block.line else ""
         if block.end < block.start:
-            where = f"line {block.line}: " if block.line else ""
             times = f"at {stamp(block.end)}, before it starts at {stamp(block.start)}"
             problems.append(f"{where}cue {block.number} ends {times}")
+        elif block.end > LONGEST_SECONDS:
+            most = f"a timeline has at most {stamp(LONGEST_SECONDS)}"
+            problems.append(f"{where}cue {block.number} ends at {stamp(block.end)}, {most}")
     _refuse(problems, source)
 
 

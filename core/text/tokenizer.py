@@ -13,6 +13,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from ..errors import ModelFileError, TextError
+from ..formats.metadata import Keys
 
 logger = logging.getLogger(__name__)
 
@@ -95,9 +96,12 @@ class TextTokenizer:
         missing = [key for key in (TOKENS_KEY, MERGES_KEY) if key not in metadata]
         if missing:
             raise ModelFileError(f"{source}: no text tokenizer, {', '.join(missing)} missing")
-        tokens, merges = metadata[TOKENS_KEY], metadata[MERGES_KEY]
+        keys = Keys(metadata, source)
+        tokens, merges = keys.texts(TOKENS_KEY), keys.texts(MERGES_KEY)
+        _require_text(tokens, source)
+        _require_text(merges, source)
         if TYPES_KEY in metadata:
-            return cls(tokens, metadata[TYPES_KEY], merges, source=source)
+            return cls(tokens, keys.integers(TYPES_KEY), merges, source=source)
         types = _derived_types(tokens, merges)
         named = [token or f"<|unused-{number}|>" for number, token in enumerate(tokens)]
         return cls(named, types, merges, source=source)
@@ -127,6 +131,27 @@ class TextTokenizer:
         return self._tokenizer.token_to_id(token)
 
 
+def lost_merges(tokens: Sequence[str], token_types: Sequence[int] | None, merges: Sequence[str]) -> int:
+    """Return how many tokens cannot be reached because the merges that begin with '#' are missing.
+
+    Some converters take such merges for comments, and drop them. Without token types every token counts as normal.
+    """
+    if any(merge.startswith("#") for merge in merges):
+        return 0
+    types = [NORMAL_TOKEN] * len(tokens) if token_types is None else token_types
+    return sum(
+        kind == NORMAL_TOKEN and len(token) > 1 and token[0] == "#"
+        for token, kind in zip(tokens, types, strict=True)
+    )
+
+
+def _require_text(texts: Sequence[str], source: str) -> None:
+    try:
+        "".join(texts).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ModelFileError(f"{source}: the vocabulary or its merges hold what is no UTF-8 text") from error
+
+
 def _derived_types(tokens: Sequence[str], merges: Sequence[str]) -> list[int]:
     made = {merge.replace(" ", "", 1) for merge in merges} | set(pre_tokenizers.ByteLevel.alphabet())
     return [UNUSED_TOKEN if not token else NORMAL_TOKEN if token in made else ADDED_TOKEN for token in tokens]
@@ -154,13 +179,7 @@ def _bpe(vocabulary: dict[str, int], merges: Sequence[str], source: str) -> mode
 def _warn_of_lost_merges(
     tokens: Sequence[str], token_types: Sequence[int], merges: Sequence[str], source: str
 ) -> None:
-    # Some converters take merges that begin with '#' for comments, and drop them.
-    if any(merge.startswith("#") for merge in merges):
-        return
-    lost = sum(
-        kind == NORMAL_TOKEN and len(token) > 1 and token[0] == "#"
-        for token, kind in zip(tokens, token_types, strict=True)
-    )
+    lost = lost_merges(tokens, token_types, merges)
     if lost:
         logger.warning(
             "%s: the merges that begin with '#' are missing (%d tokens cannot be reached), so text with runs of '#' "

@@ -16,8 +16,9 @@ import soundfile
 from ggtts.cli.omnivoice_tts import NAME, Services, command
 from ggtts.core.audio import wav
 from ggtts.core.audio.formats import F32, S16
+from ggtts.core.errors import EngineError
 from ggtts.core.omnivoice.language_model import LanguageModel
-from ggtts.core.omnivoice.model import OmniVoice
+from ggtts.core.omnivoice.model import Narrator, OmniSpeechRequest, OmniVoice
 from support.data import DATA, OMNIVOICE, OMNIVOICE_CODEC
 from support.omnivoice_commands import CHEAP, Opener, Result, invoke
 
@@ -126,11 +127,19 @@ def test_what_is_no_text(
         (("-o", "out.wav", "--duration", "1", "--speed", "2"), "exclude each other"),
         (("-o", "out.wav", "--steps", "0"), "--steps"),
         (("-o", "out.wav", "--guidance", "nan"), "not a finite number"),
-        (("-o", "out.wav", "--layer-penalty", "nan"), "layer penalty"),
+        (("-o", "out.wav", "--layer-penalty", "nan"), "not a finite number"),
         (("-o", "out.wav", "--stream-by-line"), "--stream-by-line needs -o -"),
         (("-o", "out.wav", "--fail-fast"), "--fail-fast needs --stream-by-line"),
         (("-o", "out.wav", "--srt-report", "r.json"), "--srt-report needs --srt"),
         (("-o", "-", "--srt", CASES / "plain.srt"), "--srt and -o - exclude each other"),
+        (
+            ("-o", "o.wav", "--srt", CASES / "plain.srt", "--srt-report", "o.wav"),
+            "name the same file: 'o.wav'",
+        ),
+        (
+            ("-o", "o.wav", "--srt", CASES / "plain.srt", "--srt-report", CASES / "plain.srt"),
+            "--srt-report and --srt name the same file",
+        ),
         (("-o", "o.wav", "--srt", CASES / "plain.srt", "--duration", "2"), "--srt and --duration exclude"),
         (("-o", "out.wav", "hello"), "the text comes on standard input"),
         (("-o", "out.xyz"), "no audio format is known"),
@@ -174,10 +183,15 @@ def test_a_voice_from_codes_is_the_voice_of_the_recording(tts: Run, opener: Open
     assert (result.code, "needs --ref-text" in result.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("reference", ["silent", "short", "nothing"])
+@pytest.mark.parametrize("reference", ["silent", "short", "tenth", "nothing"])
 def test_a_reference_that_cannot_be_used_is_an_error(tts: Run, tmp_path: Path, reference: str) -> None:
     noise = np.random.default_rng(1).uniform(-0.5, 0.5, 24_000)
-    samples = {"silent": 0 * noise, "short": noise[:1_000], "nothing": noise[:0]}[reference]
+    samples = {
+        "silent": 0 * noise,
+        "short": noise[:1_000],
+        "tenth": noise[:2_400],
+        "nothing": noise[:0],
+    }[reference]
     soundfile.write(tmp_path / "ref.wav", samples, 24_000)
     arguments = ("--ref-wav", tmp_path / "ref.wav", "--ref-text", CASES / "one_word.txt")
     result = tts("-o", tmp_path / "out.wav", *arguments)
@@ -205,6 +219,57 @@ def test_options_reach_the_model(tts: Run, tmp_path: Path) -> None:
     assert soundfile.info(tmp_path / "slow.wav").duration > 3
 
 
+def test_switches_reach_the_model(tts: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests, prepared = [], []
+    stream, voice = OmniVoice.stream, OmniVoice.voice
+    monkeypatch.setattr(
+        OmniVoice,
+        "stream",
+        lambda self, request, **rest: requests.append(request) or stream(self, request, **rest),
+    )
+    monkeypatch.setattr(
+        OmniVoice, "voice", lambda self, *rest, **how: prepared.append(how) or voice(self, *rest, **how)
+    )
+    reference = ("--ref-wav", AUDIO / "ref_24k.wav", "--ref-text", CASES / "one_word.txt")
+    for switches in ((), ("--no-denoise", "--no-preprocess-prompt")):
+        assert tts("-o", tmp_path / "out.wav", *reference, *switches).code == 0
+    assert [request.denoise for request in requests] == [True, False]
+    assert [how["preprocess"] for how in prepared] == [True, False]
+
+
+def test_all_lines_have_one_voice(tts: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrators = []
+    stream = OmniVoice.stream
+    monkeypatch.setattr(
+        OmniVoice,
+        "stream",
+        lambda self, *rest, narrator, **more: (
+            narrators.append(narrator) or stream(self, *rest, narrator=narrator, **more)
+        ),
+    )
+    assert tts("-o", "-", "--stream-by-line", text="One line.\nAnother line.\n").code == 0
+    assert len(narrators) == 2
+    assert narrators[0] is narrators[1] is not None
+
+
+@pytest.mark.parametrize(("flags", "spoken"), [((), 2), (("--fail-fast",), 1)])
+def test_a_line_that_fails(
+    tts: Run, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], spoken: int
+) -> None:
+    stream = OmniVoice.stream
+
+    def failing(self: OmniVoice, request: OmniSpeechRequest, **rest: object) -> object:
+        if "bad" in request.text:
+            raise EngineError("out of memory")
+        return stream(self, request, **rest)
+
+    monkeypatch.setattr(OmniVoice, "stream", failing)
+    result = tts("-o", "-", "--stream-by-line", *flags, text="One line.\nA bad line.\nThe last line.\n")
+    assert result.code == 1
+    assert "line 2: out of memory" in result.stderr
+    assert result.stdout.count(b"RIFF") == spoken
+
+
 def test_verbose_tells_the_seed_and_the_times(tts: Run, tmp_path: Path) -> None:
     result = tts("-o", tmp_path / "out.wav", "--verbose", "--dump", tmp_path / "dump")
     assert "[CLI] Seed: 7" in result.stderr
@@ -223,6 +288,26 @@ def test_dubs_a_film(tts: Run, tmp_path: Path) -> None:
     assert all(0 < cue["ratio"] < 5 and cue["stretched"] == 1 and cue["cut"] == 0 for cue in cues)
     last = max(7.2, cues[-1]["spoken"]["end"])
     assert soundfile.info(tmp_path / "film.wav").duration == pytest.approx(last, abs=1e-4)
+
+
+def test_a_film_without_a_single_word_is_a_failure(
+    tts: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise EngineError("out of memory")
+
+    monkeypatch.setattr(Narrator, "say", failing)
+    result = tts("--srt", CASES / "plain.srt", "-o", tmp_path / "film.wav", text="")
+    assert result.code == 1
+    assert "none of 3 cues could be spoken: out of memory" in result.stderr
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_report_on_standard_output(tts: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = tts("--srt", CASES / "plain.srt", "-o", "film.wav", "--srt-report", "-", text="")
+    assert (result.code, len(json.loads(result.stdout)["cues"])) == (0, 3)
+    assert [path.name for path in tmp_path.iterdir()] == ["film.wav"]
 
 
 @pytest.mark.parametrize(

@@ -265,7 +265,7 @@ def test_extreme_codes(codec_run: Run, value: int) -> None:
     ("samples", "message"),
     [
         (np.zeros(9000), "clip.wav is silent"),
-        (np.full(1000, 0.1), "clip.wav is shorter than 0.1 s"),
+        (np.full(1000, 0.1), "clip.wav is shorter than 0.12 s"),
     ],
 )
 def test_recordings_without_a_voice(

@@ -99,7 +99,7 @@ def test_a_full_disk_is_one_line(short_codes: Path, tmp_path: Path) -> None:
         command = [*COMMAND, str(tmp_path / "clip.wav"), "-o", "-", "--quiet"]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert result.returncode == 1
-    assert result.stderr == b"qwen-codec: error: cannot write 'standard output': No space left on device\n"
+    assert result.stderr == b"qwen-codec: error: cannot write standard output: No space left on device\n"
 
 
 def test_codes_and_audio_are_not_written_to_a_terminal(short_codes: Path) -> None:

@@ -56,6 +56,19 @@ def test_a_transcript_goes_with_the_recording(qwen_tts: Run, model: FakeModel, f
     assert model.requests[0].voice.text == "What it says."  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("name", ["voice.wav", "./voice.wav", "link.wav"])
+def test_the_recording_is_not_spoken_over(qwen_tts: Run, model: FakeModel, folder: Path, name: str) -> None:
+    Path("link.wav").symlink_to("voice.wav")
+    before = Path("voice.wav").read_bytes()
+    result = qwen_tts(*MODEL, "--ref-wav", "voice.wav", "-o", name)
+    assert result.code == 2
+    assert result.stderr == (
+        f"qwen-tts: error: -o '{name}' would replace the file of --ref-wav: choose another name\n"
+    )
+    assert not model.opened
+    assert Path("voice.wav").read_bytes() == before
+
+
 def test_stored_voices_are_used_as_they_are(qwen_tts: Run, model: FakeModel, folder: Path) -> None:
     assert qwen_tts(*MODEL, "--ref-spk", "voice.spk").code == 0
     assert qwen_tts(*MODEL, *RVQ, "--ref-text", "voice.txt").code == 0

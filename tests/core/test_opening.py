@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from ggtts.core.errors import ModelFileError, UsageError
+from ggtts.core.omnivoice.model import OmniVoice
 from ggtts.core.opening import open_model
-from support.data import CODEC
+from ggtts.core.qwen.model import QwenTTS
+from support.data import CODEC, OMNIVOICE, OMNIVOICE_CODEC
 from support.random_weights import write_weights
 
 Gguf = Callable[..., Path]
@@ -47,10 +49,18 @@ def test_files_that_do_not_speak(tiny_gguf: Gguf, tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="'qwen3-tts-tokenizer'"):
         open_model(tiny_gguf(TALKER), tiny_gguf(TALKER), device="cpu")
     foreign = write_weights(tmp_path / "foreign.gguf", {})
-    with pytest.raises(ModelFileError, match=r"foreign\.gguf is a model of architecture 'test'"):
+    with pytest.raises(
+        ModelFileError, match=r"foreign\.gguf: is a model of architecture 'test', but a Qwen3-TTS talker"
+    ):
         open_model(foreign, codec, device="cpu")
     with pytest.raises(ModelFileError, match=r"missing\.gguf"):
         open_model(tmp_path / "missing.gguf", codec, device="cpu")
+
+
+def test_the_file_says_which_family_it_is(tiny_gguf: Gguf) -> None:
+    model = open_model(tiny_gguf(OMNIVOICE), tiny_gguf(OMNIVOICE_CODEC), device="cpu", threads=1)
+    assert isinstance(model, OmniVoice)
+    assert isinstance(open_model(tiny_gguf(TALKER), tiny_gguf(CODEC), device="cpu", threads=1), QwenTTS)
 
 
 def test_options_are_checked(tiny_gguf: Gguf) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ggtts.core.errors import OutputError
-from ggtts.core.output_files import write_file
+from ggtts.core.output_files import PartFile, write_file
 
 
 def test_a_new_file(tmp_path: Path) -> None:
@@ -33,13 +34,13 @@ def test_a_file_is_replaced_with_its_permissions(tmp_path: Path) -> None:
 def test_an_interruption_leaves_the_old_file_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    def write_half(self: Path, data: bytes) -> None:
-        with self.open("wb") as file:
-            file.write(data[:2])
-        raise error
+    class HalfWritten(io.FileIO):
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            super().write(data[:2])
+            raise error
 
     (tmp_path / "codes").write_bytes(b"old")
-    monkeypatch.setattr(Path, "write_bytes", write_half)
+    monkeypatch.setattr(PartFile, "open", lambda part: HalfWritten(part.path, "w"))
     with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else OutputError):
         write_file(tmp_path / "codes", b"new")
     assert os.listdir(tmp_path) == ["codes"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import click
 import numpy as np
 import pytest
 import soundfile
 
-from ggtts.cli import qwen_tts
+from ggtts.cli import qwen_codec, qwen_tts
 from ggtts.core.audio.formats import FORMATS
 from support.data import CODEC
 
@@ -50,15 +51,20 @@ def test_the_python_page_runs(
     assert speech.sample_rate == again.sample_rate == 24_000  # type: ignore[attr-defined]
 
 
-def test_the_page_of_the_command_names_options_that_exist_and_every_format() -> None:
-    text = (DOCS / "qwen-tts.md").read_text("utf-8")
+@pytest.mark.parametrize("module", [qwen_tts, qwen_codec], ids=lambda module: module.NAME)
+def test_the_page_of_a_command_names_options_that_exist(module: ModuleType) -> None:
+    text = (DOCS / f"{module.NAME}.md").read_text("utf-8")
     options = {
         name
-        for parameter in qwen_tts.command.params
+        for parameter in module.command.params
         if isinstance(parameter, click.Option)
         for name in parameter.opts
     }
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) - options == {"--help"}
+
+
+def test_the_page_of_qwen_tts_names_every_format() -> None:
+    text = (DOCS / "qwen-tts.md").read_text("utf-8")
     assert not [name for name in FORMATS if f"`{name}`" not in text]
     assert not [suffix for kind in FORMATS.values() for suffix in kind.suffixes if f"`{suffix}`" not in text]
 

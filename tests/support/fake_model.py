@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ggtts.core.errors import EngineError, UsageError
-from ggtts.core.qwen.observer import Observer
 from ggtts.core.qwen.requests import SpeechRequest
-from ggtts.core.qwen.timings import Timings
 from ggtts.core.qwen.voice import Voice
+from ggtts.core.speech.observer import Observer
+from ggtts.core.speech.timings import Timings
 from ggtts.core.text.sentences import split_text
 
 SAMPLES_PER_FRAME = 1920

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from gguf import GGUFReader, GGUFValueType, GGUFWriter, ReaderTensor
+from gguf import GGUFReader, GGUFValueType, GGUFWriter
 from gguf.quants import dequantize
 
 Change = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]
@@ -21,25 +21,30 @@ def edit_gguf(
     *,
     change: Change | None = None,
     changed_types: tuple[str, ...] = (),
+    rename: Callable[[str], str | None] = lambda name: name,
 ) -> Path:
     """Write a changed copy of a GGUF file, and return its path.
 
     Args:
         source: the file.
         target: the copy.
-        metadata: keys to set: strings, whole numbers, lists of strings. None removes a key.
+        metadata: keys to set: strings (also as bytes), numbers, lists. None removes a key.
         change: what to do with the values of tensors whose type is one of `changed_types`; they become float32.
         changed_types: names such as "Q8_0".
+        rename: what tensors are called in the copy; None leaves one out.
     """
     reader = GGUFReader(source)
     writer = GGUFWriter(target, str(reader.fields["general.architecture"].contents()))
     _write_metadata(reader, writer, metadata or {})
     for tensor in reader.tensors:
+        name = rename(tensor.name)
+        if name is None:
+            continue
         if change and tensor.tensor_type.name in changed_types:
             values = dequantize(tensor.data, tensor.tensor_type)
-            writer.add_tensor(tensor.name, np.ascontiguousarray(change(values), np.float32))
+            writer.add_tensor(name, np.ascontiguousarray(change(values), np.float32))
         else:
-            _copy(tensor, writer)
+            writer.add_tensor(name, tensor.data, raw_dtype=tensor.tensor_type)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -58,12 +63,12 @@ def _write_metadata(reader: GGUFReader, writer: GGUFWriter, changes: Mapping[str
             writer.add_string(key, value)
         elif isinstance(value, int):
             writer.add_uint32(key, value)
+        elif isinstance(value, float):
+            writer.add_float32(key, value)
+        elif isinstance(value, bytes):
+            writer.add_key_value(key, value, GGUFValueType.STRING)
         elif value is not None:
             writer.add_array(key, value)
-
-
-def _copy(tensor: ReaderTensor, writer: GGUFWriter) -> None:
-    writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
 
 
 def coarse(bits: int, block: int = 32) -> Change:

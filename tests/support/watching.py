@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ggtts.core.qwen.observer import Observer
+from ggtts.core.speech.observer import Observer
 
 
 class Recorder(Observer):

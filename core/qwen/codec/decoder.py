@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine import Engine, Program, Tensor, Weights, WeightScope
+from ...formats.layout import require_layout
 from ...formats.qwen import CodecDecoderSizes, CodecFile
+from ...formats.qwen_layout import decoder_layout
 from ...nn.config import TransformerConfig
 from ...nn.conv import CausalConv1d
 from ...nn.kv_cache import CacheView, KVCache
@@ -93,9 +95,13 @@ class CodecDecoder:
     """Codes to samples; weights `tok_dec.*` of a codec file. Any number of streams may run at once."""
 
     def __init__(self, weights: Weights, config: CodecFile, engine: Engine, *, widest: int = WIDEST) -> None:
-        """`widest` is how many frames are decoded at once at most, a power of two."""
+        """`widest` is how many frames are decoded at once at most, a power of two.
+
+        Raises ModelFileError when tensors are missing or of other shapes than the metadata says.
+        """
         if widest < 1 or widest & (widest - 1):
             raise ValueError(f"{widest} is not a power of two")
+        require_layout(weights, decoder_layout(config), weights.path, "a Qwen3-TTS codec's decoder")
         sizes = config.decoder
         self.engine = engine
         self.widest = widest
@@ -153,6 +159,8 @@ class CodecDecoder:
 
     def check(self, codes: NDArray[np.integer]) -> None:
         """Raise ValueError unless codes are integers [frames, codebooks] that the codebooks have."""
+        if codes.dtype.kind not in "iu":
+            raise ValueError(f"codes are {codes.dtype}, expected integers")
         if codes.ndim != 2 or codes.shape[1] != self.codebooks:
             raise ValueError(f"codes have shape {codes.shape}, expected [frames, {self.codebooks}]")
         if len(codes) and not 0 <= codes.min() <= codes.max() < self.entries:
@@ -164,6 +172,11 @@ class CodecDecoder:
         """Keep what a finished stream leaves, so that the next one need not build its programs again."""
         with self._lock:
             self._idle.append(lane)
+
+    def clear(self) -> None:
+        """Let go of what finished streams have left."""
+        with self._lock:
+            self._idle.clear()
 
 
 class DecoderStream:
@@ -225,10 +238,13 @@ class DecoderSnapshot:
 
 
 class _Lane:
-    """Device memory for one stream, and the programs that work on it."""
+    """Device memory for one stream, and the programs that work on it.
+
+    It knows the network and not the decoder, which keeps idle lanes: both would live until the garbage collector comes.
+    """
 
     def __init__(self, decoder: CodecDecoder) -> None:
-        self._decoder = decoder
+        self._engine, self._network, self._codebooks = decoder.engine, decoder.network, decoder.codebooks
         self._memory = StreamState(decoder.engine, decoder.network.memory)
         positions = 2 * decoder.attention.window + 8 * decoder.widest
         self._cache = KVCache(decoder.engine, decoder.attention, positions, "f32", sliding=True)
@@ -256,16 +272,16 @@ class _Lane:
         return samples
 
     def snapshot(self) -> DecoderSnapshot:
-        memory = StreamState(self._decoder.engine, self._decoder.network.memory)
+        memory = StreamState(self._engine, self._network.memory)
         memory.copy_from(self._memory)
         return DecoderSnapshot(memory, self._cache.clone())
 
     def _build(self, frames: int) -> Program:
-        graph = self._decoder.engine.graph()
-        codes = graph.input("codes", (frames, self._decoder.codebooks), "i32")
+        graph = self._engine.graph()
+        codes = graph.input("codes", (frames, self._codebooks), "i32")
         view = self._cache.view(graph, frames)
         memory = self._memory.view(graph)
-        samples = result(self._decoder.network.stages(codes, view.positions, view, memory))
+        samples = result(self._network.stages(codes, view.positions, view, memory))
         return graph.program({"samples": samples})
 
 

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine import Engine, Program, Weights
+from ...formats.layout import require_layout
 from ...formats.qwen import CodecFile
+from ...formats.qwen_layout import encoder_layout
 from ...nn.conv import CausalConv1d
 from ...nn.precision import Float32Scope
 from ...nn.stages import compute, named, result
@@ -35,6 +37,8 @@ class CodecEncoder:
     """Samples to codes; weights `tok_enc.*` of a codec file."""
 
     def __init__(self, weights: Weights, config: CodecFile, engine: Engine) -> None:
+        """Raises ModelFileError when tensors are missing or of other shapes than the metadata says."""
+        require_layout(weights, encoder_layout(config), weights.path, "a Qwen3-TTS codec's encoder")
         scope, sizes = Float32Scope.of(weights.scope("tok_enc.")), config.encoder
         self._engine = engine
         self._seanet = Seanet(scope, sizes)

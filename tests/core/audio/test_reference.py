@@ -105,7 +105,7 @@ def test_a_long_recording_is_cut_with_a_warning(tmp_path: Path, caplog: pytest.L
 @pytest.mark.parametrize(
     ("samples", "problem"),
     [
-        (tone(0.05, RATE), r"too short: 0\.050 s, at least 0\.1 s"),
+        (tone(0.1, RATE), r"too short: 0\.100 s, at least 0\.12 s"),
         (np.zeros(0, np.float32), "too short"),
         (np.zeros(RATE, np.float32), "silent: its peak is below -80 dB"),
         (np.where(np.arange(RATE) == 70, np.nan, tone(1.0, RATE)), "NaN"),

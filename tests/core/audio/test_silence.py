@@ -61,6 +61,13 @@ def test_silence_inside_keeps_a_margin_on_both_sides() -> None:
     assert len(remove_silence(samples, RATE, RULES["edges"])) == 5 * RATE
 
 
+def test_silence_up_to_the_end_has_speech_on_one_side_only() -> None:
+    rule = SilenceRule(middle=100, leading=100, trailing=1000)
+    for milliseconds in (1000, 1005):
+        signal = np.concatenate([noise(1.0), silence(milliseconds / 1000)])
+        assert len(remove_silence(signal, RATE, rule)) == pytest.approx(1.1 * RATE, abs=0.01 * RATE)
+
+
 def test_the_length_is_in_whole_milliseconds() -> None:
     result = remove_silence(noise(0.1)[: 2400 - 11], RATE, SPEECH_SILENCE)
     assert len(result) == 2400

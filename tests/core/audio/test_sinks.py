@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ggtts.core.audio import sinks, wav
 from ggtts.core.audio.formats import FORMATS, S16, Container
 from ggtts.core.audio.sinks import AudioSink, PcmFileSink, PipeSink, check_output, open_sink
-from ggtts.core.errors import OutputError
+from ggtts.core.errors import OutputError, UsageError
+from ggtts.core.output_files import PartFile
 
 Capture = pytest.CaptureFixture[str]
 
@@ -248,6 +249,35 @@ def test_a_file_that_cannot_be_renamed_is_removed(tmp_path: Path) -> None:
     assert names(tmp_path) == ["out.wav"]
 
 
+@pytest.mark.parametrize("name", ["wav16", "flac"])
+def test_an_interrupt_just_after_the_file_was_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    original = PartFile.open
+
+    def interrupted(part: PartFile) -> BinaryIO:
+        original(part).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PartFile, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt), sink_for(tmp_path / "out", name) as sink:
+        sink.write(TONE)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["wav16", "flac"])
+def test_an_interrupt_while_the_file_is_completed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def interrupted(part: PartFile) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PartFile, "publish", interrupted)
+    with pytest.raises(KeyboardInterrupt), sink_for(tmp_path / "out", name) as sink:
+        sink.write(TONE)
+    assert names(tmp_path) == []
+
+
 def test_a_reader_that_left_is_told_apart() -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -255,7 +285,13 @@ def test_a_reader_that_left_is_told_apart() -> None:
         sink_for("-", "wav16", stream).write(TONE)
 
 
-@pytest.mark.parametrize("output", ["", "folder", "folder/", "none/out.wav", "file/out.wav", "x" * 300])
+def test_an_output_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no name"):
+        check_output("")
+
+
+@pytest.mark.parametrize("output", ["folder", "folder/", "none/out.wav", "file/out.wav", "x" * 300])
 def test_outputs_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()

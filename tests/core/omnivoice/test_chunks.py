@@ -82,6 +82,15 @@ def test_what_arrives_together_is_spoken_together() -> None:
     assert first.startswith("Hello there. How are you?")
 
 
+def test_a_sentence_that_does_not_end_is_not_waited_for() -> None:
+    text = "word " * 150
+    pieces, rest = complete_sentences(text)
+    assert pieces
+    assert max(map(len, pieces)) <= 300
+    assert " ".join([*pieces, rest]).split() == text.split()
+    assert complete_sentences("word " * 100) == ([], "word " * 100)
+
+
 @pytest.mark.parametrize(
     ("text", "complete", "rest"),
     [

@@ -129,6 +129,25 @@ def test_a_cue_that_fails_leaves_its_slot_silent(
     assert "cue 2 is left silent: out of memory" in caplog.text
 
 
+def test_the_timeline_is_as_long_as_its_last_slot(model: OmniVoice) -> None:
+    (dubbed,), samples = dub(model, [Cue(1, 0.5, 20.0, "A few words.")])
+    assert dubbed.end < 10
+    assert len(samples) == 20 * 24_000
+
+
+def test_silence_is_cut_at_the_ends_of_a_cue_and_nowhere_else(
+    model: OmniVoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tone = np.full(12_000, 0.5, np.float32)
+    spoken = np.concatenate([np.zeros(24_000), tone, np.zeros(36_000), tone, np.zeros(24_000)])
+    monkeypatch.setattr(model._equipment.codec, "decode", lambda codes: spoken.astype(np.float32))
+    (dubbed,), samples = dub(model, [Cue(1, 0.0, 10.0, "A few words.")])
+    first, last = np.flatnonzero(np.abs(samples) > 0.1)[[0, -1]]
+    assert first == pytest.approx(0.04 * 24_000, abs=300)
+    assert last - first == pytest.approx(60_000, abs=300)
+    assert dubbed.end == pytest.approx(0.04 + 2.5 + 0.1, abs=0.02)
+
+
 def test_all_cues_have_one_voice(model: OmniVoice, monkeypatch: pytest.MonkeyPatch) -> None:
     prompts = []
     generate = model._equipment.maskgit.generate

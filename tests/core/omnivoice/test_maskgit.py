@@ -98,6 +98,17 @@ def test_later_chunks(name: str, omni: OmniParts) -> None:
         assert (case[f"chunk{chunk}_tokens"] == codes.T).all(), chunk
 
 
+def test_of_equal_scores_the_first_places_are_filled() -> None:
+    masked = np.full((50, 8), 64, np.int32)
+    scores = np.resize(np.array([0, -1, -2], np.float32), (8, 50))
+    options = MaskGitOptions(layer_penalty=0.0, position_temperature=0.0)
+    guess = Guess(np.ones((8, 50), np.int32), scores)
+    filled = choose(masked, guess, 200, options, RecordedNoise([]), 64).T.reshape(-1)
+    best, second = (np.flatnonzero(scores.reshape(-1) == score) for score in (0, -1))
+    expected = np.concatenate([best, second[: 200 - len(best)]])
+    assert (np.flatnonzero(filled == 1) == np.sort(expected)).all()
+
+
 def test_schedules() -> None:
     table = golden_json("omnivoice_text")
     for row in table["schedule"]:

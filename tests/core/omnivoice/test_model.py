@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +19,8 @@ from ggtts.core.formats.voice_notes import notes_path
 from ggtts.core.omnivoice.chunks import chunks_of
 from ggtts.core.omnivoice.finishing import RAW_FINISHING, USUAL_FINISHING
 from ggtts.core.omnivoice.model import Chunking, OmniSpeechRequest, OmniVoice, Voice
-from ggtts.core.qwen.dump import StageDump
+from ggtts.core.speech.dump import StageDump
+from ggtts.core.speech.observer import Observer
 from support.data import CODEC, DATA, OMNIVOICE, OMNIVOICE_CODEC, Golden
 from support.omnivoice_parts import EAGER, SPEECH_CASES, case_options, speech_case
 from support.tolerances import WAVEFORM
@@ -121,6 +125,55 @@ def test_a_stream_begins_with_a_short_chunk(model: OmniVoice) -> None:
     assert stream.timings.first_audio_seconds < stream.timings.total_seconds
 
 
+def test_another_thread_may_close_a_stream_between_two_steps(model: OmniVoice) -> None:
+    begun, told = threading.Event(), []
+
+    class Slow(Observer):
+        def frame(self, frames: int) -> None:
+            told.append(frames)
+            begun.set()
+            threading.Event().wait(0.02)
+
+    stream = model.stream("One sentence and no more.", observer=Slow(), steps=500, seed=3)
+    with ThreadPoolExecutor(1) as pool:
+        listener = pool.submit(lambda: list(stream))
+        assert begun.wait(5)
+        stream.close()
+        assert listener.result(timeout=5) == []
+    assert (stream.stop, stream.frames) == (None, 0)
+    assert len(told) < 50
+    assert len(model.speak("Hello you.", **FAST).samples) > 0, "the model is free again"
+
+
+def test_a_stream_may_be_closed_while_it_is_decoded(
+    model: OmniVoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def pieces(codes: NDArray[np.int32]) -> Iterator[NDArray[np.float32]]:
+        for number in range(3):
+            made.append(number)
+            stream.close()
+            yield np.ones(960, np.float32)
+
+    monkeypatch.setattr(model._equipment.codec, "pieces", pieces)
+    stream = model.stream("One sentence and no more.", **FAST)
+    assert (list(stream), made, stream.stop) == ([], [0], None)
+
+
+def test_an_observer_may_close_a_stream(model: OmniVoice) -> None:
+    told = []
+
+    class Enough(Observer):
+        def frame(self, frames: int) -> None:
+            told.append(frames)
+            if len(told) == 3:
+                stream.close()
+
+    stream = model.stream("One sentence and no more.", observer=Enough(), steps=20, seed=3)
+    assert (list(stream), len(told), stream.stop) == ([], 3, None)
+
+
 def test_a_voice_that_was_made_up_is_kept(model: OmniVoice, monkeypatch: pytest.MonkeyPatch) -> None:
     prompts = []
     generate = model._equipment.maskgit.generate
@@ -147,6 +200,30 @@ def test_a_narrator_keeps_its_voice_from_call_to_call(model: OmniVoice) -> None:
     again = joined(model.stream("The first words of a voice.", narrator=narrator, **FAST))
     assert len(alone) > 0
     assert not np.array_equal(alone[:10_000], again[:10_000])
+
+
+def test_a_voice_is_taken_from_some_seconds_of_speech(model: OmniVoice) -> None:
+    narrator = model.narrator("Hello you.", **FAST)
+    texts, frames = [""], [0]
+    for _ in range(6):
+        narrator.say("Hello you.", 30)
+        assert narrator.pace is not None
+        texts.append(narrator.pace.text)
+        frames.append(narrator.pace.frames)
+    assert frames == [0, 30, 60, 90, 90, 90, 90]
+    assert texts[3] == texts[-1] == "Hello you. Hello you. Hello you."
+
+
+def test_waiting_for_text_is_no_part_of_the_time_that_speaking_takes(model: OmniVoice) -> None:
+    def slow() -> Iterator[str]:
+        yield "The first words."
+        time.sleep(0.5)
+        yield "The last words."
+
+    begin = time.perf_counter()
+    with model.stream("The first words.", chunks=slow(), **FAST) as stream:
+        assert len(list(stream)) >= 2
+    assert stream.timings.total_seconds < time.perf_counter() - begin - 0.49
 
 
 def test_the_same_seed_gives_the_same_speech(model: OmniVoice) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from ggtts.core.errors import OutputError
 from ggtts.core.formats.dump import read_dump
-from ggtts.core.qwen.dump import StageDump
 from ggtts.core.qwen.model import QwenTTS
-from ggtts.core.qwen.observer import Observer, Observers
+from ggtts.core.speech.dump import StageDump
+from ggtts.core.speech.observer import Observer, Observers
 from support.comparing import deviation
 from support.data import DATA, Golden
 from support.tolerances import ACTIVATION

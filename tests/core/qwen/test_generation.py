@@ -15,8 +15,8 @@ from ggtts.core.qwen.generation import FrameSampler, Session, Utterance
 from ggtts.core.qwen.guard import Guard
 from ggtts.core.qwen.prompt import Prompt
 from ggtts.core.qwen.talker import TalkerStep
-from ggtts.core.qwen.timings import Stopwatch
 from ggtts.core.sampling import SamplingOptions
+from ggtts.core.speech.timings import Stopwatch
 from support.talker_files import TOKENS, talker_file
 
 FILE = talker_file(tokens=TOKENS, vocabulary=1024 + 40, codebooks=4)

@@ -12,8 +12,8 @@ from ggtts.core.qwen.code_predictor import CodePredictorSession
 from ggtts.core.qwen.generation import FrameSampler, Session, Utterance
 from ggtts.core.qwen.prompt import PromptRequest
 from ggtts.core.qwen.talker import TalkerSession
-from ggtts.core.qwen.timings import Stopwatch
 from ggtts.core.sampling import SamplingOptions, TokenSampler
+from ggtts.core.speech.timings import Stopwatch
 from support.comparing import deviation
 from support.data import Golden, golden_names
 from support.qwen_parts import Parts, comparable_codes, greedy_sampler, prompt_request

@@ -72,6 +72,13 @@ def test_a_base_model_has_no_speaker() -> None:
         (BASE, {"sampling": Sampling(sub_temperature=math.inf)}, "temperature inf"),
         (BASE, {"sampling": Sampling(repetition_penalty=0.0)}, "repetition penalty 0.0"),
         (BASE, {"sampling": Sampling(seed=2**64)}, "seed"),
+        (BASE, {"text": None}, "text is None, which is no str"),
+        (BASE, {"text": b"Hello."}, "text is b'Hello.'"),
+        (CUSTOM, {"speaker": 3}, "speaker is 3, which is no str or None"),
+        (BASE, {"language": None}, "language is None"),
+        (BASE, {"voice": "voice.wav"}, "voice is 'voice.wav', which is no Voice or None"),
+        (BASE, {"max_frames": 2.5}, "max_frames is 2.5"),
+        (BASE, {"sampling": Sampling(seed="7")}, "seed is '7'"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_right(file: Any, values: dict[str, Any], message: str) -> None:

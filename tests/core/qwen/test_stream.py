@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from ggtts.core.engine import Engine
 from ggtts.core.errors import EngineError, UsageError
+from ggtts.core.nn.streaming import StreamState
 from ggtts.core.qwen.cadence import STREAM_FRAMES
 from ggtts.core.qwen.generation import Utterance
 from ggtts.core.qwen.model import AudioChunk, QwenTTS
-from ggtts.core.qwen.observer import Observer
 from ggtts.core.qwen.talker import Talker
+from ggtts.core.speech.observer import Observer
 from support.watching import Recorder
 
 TEXT = "Hello there."
@@ -167,6 +168,26 @@ def test_closing_ends_the_speech_and_frees_its_session(model: QwenTTS, sessions:
     speech = model.speak(TEXT, **OPTIONS)
     assert len(sessions) == 1, "the session of the closed stream serves again"
     assert speech.frames == 20
+
+
+def test_closing_a_model_lets_go_of_sessions_and_decoder_streams(
+    model: QwenTTS, sessions: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[None] = []
+    original = StreamState.__init__
+
+    def counted(self: StreamState[Any], *arguments: Any) -> None:
+        begun.append(None)
+        original(self, *arguments)
+
+    model.close()
+    monkeypatch.setattr(StreamState, "__init__", counted)
+    for _ in range(2):
+        model.speak(TEXT, **OPTIONS)
+    assert (len(sessions), len(begun)) == (1, 1)
+    model.close()
+    model.speak(TEXT, **OPTIONS)
+    assert (len(sessions), len(begun)) == (2, 2)
 
 
 def test_a_stream_nobody_began(model: QwenTTS, sessions: list[None]) -> None:

@@ -51,8 +51,10 @@ def test_tags_dots_and_speakers() -> None:
     assert texts(cues) == ["Slanted words & more", "One speaker.\nAnother speaker."]
 
 
-def test_empty_cues_are_skipped() -> None:
+def test_empty_cues_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     assert times(read_subtitles(CASES / "empty_cue.srt")) == [(2, 1.5, 2.5)]
+    assert "no words in cue 1" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -76,6 +78,31 @@ def test_times_that_cannot_be_read_are_refused_rather_than_spoken() -> None:
     text = "1\n00:00:01,000 --> 00:00:02,000\nGood.\n\n2\n00:00:03,000 --> soon\nBad.\n"
     with pytest.raises(TextError, match="line 6: the times of '00:00:03,000 --> soon' cannot be read"):
         parse_subtitles(text)
+
+
+@pytest.mark.parametrize(
+    ("timing", "problem"),
+    [
+        (
+            "24:00:00,000 --> 24:00:00,001",
+            "line 1: cue 1 ends at 24:00:00,001, a timeline has at most 24:00:00",
+        ),
+        ("00:00:01 --> 999999999:00:00", "line 1: cue 1 ends at 999999999:00:00,000"),
+        (f"{'9' * 5000}:00:00 --> {'9' * 5000}:00:01", "line 1: the times of '9999"),
+    ],
+)
+def test_no_time_fills_a_disk_with_silence(timing: str, problem: str) -> None:
+    with pytest.raises(TextError, match=problem):
+        parse_subtitles(f"{timing}\nWords.")
+
+
+def test_a_day_is_not_too_long() -> None:
+    assert times(parse_subtitles("00:00:01 --> 24:00:00\nWords.")) == [(1, 1.0, 86_400.0)]
+
+
+def test_an_arrow_among_words_is_no_time() -> None:
+    cues = parse_subtitles("00:00:01,000 --> 00:00:02,000\nFrom A --> B,\nthen on.")
+    assert texts(cues) == ["From A --> B,\nthen on."]
 
 
 def test_a_file_without_words() -> None:

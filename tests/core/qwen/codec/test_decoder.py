@@ -87,6 +87,11 @@ def test_codes_outside_the_codebooks(decoder: CodecDecoder, value: int) -> None:
         decoder.decode(codes)
 
 
+def test_codes_that_are_no_integers(decoder: CodecDecoder) -> None:
+    with pytest.raises(ValueError, match="codes are float32, expected integers"):
+        decoder.decode(np.zeros((3, 16), np.float32))  # type: ignore[arg-type]
+
+
 def test_another_number_of_codebooks(decoder: CodecDecoder) -> None:
     with pytest.raises(ValueError, match=r"shape \(3, 8\), expected \[frames, 16\]"):
         decoder.decode(np.zeros((3, 8), np.int32))

@@ -25,7 +25,7 @@ class Observer:
         """The current piece has this many frames now."""
 
     def stage(self, name: str, values: NDArray[Any]) -> None:
-        """A stage was computed; names and shapes are those of `ggtts.core.qwen.dump`."""
+        """A stage was computed. Its name is that of the C++ program's validation harness."""
 
 
 class Observers(Observer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ggtts.core.qwen.timings import Stopwatch
+from ggtts.core.speech.timings import Stopwatch
 
 
 def test_parts_add_up() -> None:

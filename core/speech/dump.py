@@ -1,4 +1,4 @@
-"""The stages of a run as files, under the names of the qwentts.cpp validation harness."""
+"""The stages of a run as files, under the names that the models give them."""
 
 from __future__ import annotations
 

@@ -6,13 +6,16 @@ import threading
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .generation import StopReason
-from .requests import ResolvedRequest
 from .timings import Stopwatch, Timings
+
+StopReason = Literal["end_of_speech", "max_frames", "context", "runaway"]
+
+Request = TypeVar("Request")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Account:
             self.stop = self._cut_off or stop
 
 
-class SpeechStream:
+class SpeechStream(Generic[Request]):
     """Audio chunks, each made when it is asked for. An iterator, and a context manager that closes it.
 
     One thread iterates; any thread may close.
@@ -82,7 +85,7 @@ class SpeechStream:
 
     def __init__(
         self,
-        request: ResolvedRequest,
+        request: Request,
         sample_rate: int,
         chunks: Generator[AudioChunk, None, None],
         account: Account,
@@ -110,7 +113,7 @@ class SpeechStream:
         """Where the time has gone so far."""
         return self._account.stopwatch.timings()
 
-    def __iter__(self) -> SpeechStream:
+    def __iter__(self) -> SpeechStream[Request]:
         return self
 
     def __next__(self) -> AudioChunk:
@@ -145,7 +148,7 @@ class SpeechStream:
             if not self._running:
                 self._chunks.close()
 
-    def __enter__(self) -> SpeechStream:
+    def __enter__(self) -> SpeechStream[Request]:
         return self
 
     def __exit__(

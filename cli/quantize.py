@@ -1,0 +1,240 @@
+"""`quantize`: smaller GGUF files, and how good they still are."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from ..core.errors import UsageError
+from .errors import report, run_and_exit
+from .options import device_options, option_group, report_options
+from .streams import log_to_stderr
+
+if TYPE_CHECKING:
+    from ..core.convert.quantize import QuantizeOptions, QuantizePlan
+
+NAME = "quantize"
+TYPES = "BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q3_K_L Q3_K_M Q3_K_S Q2_K Q5_0 Q4_0 IQ4_NL"
+MODEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line, one field for each option."""
+
+    arguments: tuple[str, ...]
+    policy: str
+    tensor_types: tuple[str, ...]
+    imatrix: Path | None
+    allow_requantize: bool
+    dry_run: bool
+    check: Path | None
+    codec: Path | None
+    as_json: bool
+    device: str | None
+    threads: int | None
+    quiet: bool
+    verbose: bool
+
+
+def quantising_options() -> Callable[[Any], Any]:
+    """Add what concerns the new file."""
+    return option_group(
+        click.option(
+            "--policy",
+            type=click.Choice(["mix", "compat"]),
+            default="mix",
+            show_default=True,
+            help="mix: what matters most gets more bits. compat: the types that the quantize of qwentts.cpp and "
+            "omnivoice.cpp gives.",
+        ),
+        click.option(
+            "--tensor-type",
+            "tensor_types",
+            multiple=True,
+            metavar="PATTERN=TYPE",
+            help="Give tensors in whose name the regular expression is found this type; may be repeated.",
+        ),
+        click.option(
+            "--imatrix",
+            type=MODEL_FILE,
+            metavar="FILE",
+            help="Importance matrix of llama.cpp (GGUF or the older format): errors are weighed with it.",
+        ),
+        click.option("--allow-requantize", is_flag=True, help="Take a file that is quantised already."),
+        click.option("--dry-run", is_flag=True, help="Only show what each tensor would become."),
+    )
+
+
+def checking_options() -> Callable[[Any], Any]:
+    """Add what concerns the comparison."""
+    return option_group(
+        click.option(
+            "--check",
+            type=MODEL_FILE,
+            metavar="REF",
+            help="Quantise nothing: compare FILE with the file that it was made of.",
+        ),
+        click.option(
+            "--codec",
+            type=MODEL_FILE,
+            metavar="FILE",
+            help="With --check of a talker: compare what both would say as sound as well.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print --dry-run or --check as JSON."),
+    )
+
+
+@click.command(NAME, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.argument("arguments", nargs=-1, metavar="IN OUT TYPE")
+@quantising_options()
+@checking_options()
+@device_options()
+@report_options(verbose="Print the type and place of every tensor.")
+def command(**values: Any) -> None:
+    """Write a smaller copy of a GGUF file, of a talker, language model or codec.
+
+    \b
+    quantize talker-F32.gguf talker-Q4_K_M.gguf q4_k_m
+    quantize --dry-run talker-F32.gguf q4_k_m              what each tensor would become
+    quantize --check talker-F32.gguf talker-Q4_K_M.gguf    how good it still is
+
+    TYPE is, in any case: BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q3_K_L Q3_K_M Q3_K_S Q2_K Q5_0 Q4_0 IQ4_NL.
+    Q8_0 sounds like the original, Q4_K_M is the smallest that mostly does. An OUT that exists is replaced.
+    """
+    options = Options(**values)
+    with log_to_stderr(NAME, quiet=options.quiet, verbose=options.verbose):
+        _require_sense(options)
+        if options.check is not None:
+            _check(options)
+        else:
+            _quantize(options)
+
+
+def _require_sense(options: Options) -> None:
+    if options.quiet and options.verbose:
+        raise UsageError("--quiet and --verbose exclude each other")
+    if options.as_json and not (options.dry_run or options.check):
+        raise UsageError("--json is for --dry-run and --check")
+    if options.check is None and options.codec is not None:
+        raise UsageError("--codec is for --check")
+    if options.check is not None and (options.dry_run or options.imatrix or options.tensor_types):
+        raise UsageError("--check compares files and quantises nothing: it takes no option about a new file")
+
+
+def _check(options: Options) -> None:
+    if len(options.arguments) != 1:
+        raise UsageError("--check REF takes one file to compare: quantize --check REF.gguf FILE.gguf")
+    assert options.check is not None
+    from ..core.convert.quality import compare_models
+    from .quantize_tables import print_report
+
+    found = compare_models(
+        options.check,
+        _existing(options.arguments[0]),
+        options.codec,
+        device=options.device,
+        threads=options.threads,
+    )
+    print_report(found, as_json=options.as_json)
+
+
+def _quantize(options: Options) -> None:
+    source, target, type_name = _places(options)
+    from ..core.convert.quantize import plan_quantization
+    from .quantize_tables import print_plan
+
+    plan = plan_quantization(source, type_name, _quantize_options(options))
+    if options.dry_run:
+        print_plan(plan, as_json=options.as_json)
+        return
+    assert target is not None
+    if options.verbose:
+        print_plan(plan, to_stderr=True)
+    _write(plan, target, options)
+
+
+def _places(options: Options) -> tuple[Path, Path | None, str]:
+    """Return IN, OUT and TYPE; OUT may be left out where nothing is written."""
+    values = options.arguments
+    if options.dry_run and len(values) == 2:
+        return _existing(values[0]), None, values[1]
+    if len(values) != 3:
+        raise UsageError(
+            f"quantize takes three arguments: IN.gguf OUT.gguf TYPE, where TYPE is one of {TYPES}"
+        )
+    return _existing(values[0]), Path(values[1]), values[2]
+
+
+def _existing(name: str) -> Path:
+    path = Path(name)
+    if not path.is_file():
+        raise UsageError(f"{name}: there is no such file")
+    return path
+
+
+def _quantize_options(options: Options) -> QuantizeOptions:
+    from ..core.convert.importance import read_importance
+    from ..core.convert.quantize_plan import Override, QuantizeOptions
+
+    return QuantizeOptions(
+        policy=options.policy,
+        overrides=[Override.parse(text) for text in options.tensor_types],
+        importance=None if options.imatrix is None else read_importance(options.imatrix),
+        allow_requantize=options.allow_requantize,
+    )
+
+
+def _write(plan: QuantizePlan, target: Path, options: Options) -> None:
+    from ..core.convert.quantize import write_quantized
+
+    started = time.monotonic()
+    with _progress(target.name, shown=not options.quiet) as progress:
+        done = write_quantized(plan, target, threads=options.threads, progress=progress)
+    if options.quiet:
+        return
+    for warning in done.warnings:
+        report(NAME, warning, "note")
+    before = plan.path.stat().st_size
+    click.echo(
+        f"{target}: {plan.type_name}, {plan.changed} of {len(plan.tensors)} tensors quantised, "
+        f"{before / 1e6:.1f} MB -> {done.size / 1e6:.1f} MB ({plan.bits_per_value:.2f} bits per value, "
+        f"{time.monotonic() - started:.0f} s)",
+        err=True,
+    )
+
+
+@contextmanager
+def _progress(title: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
+    """Give a function that moves a bar on standard error, where somebody sees it."""
+    if not shown or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def main() -> NoReturn:
+    """Run the command as a program."""
+    run_and_exit(command, NAME)
+
+
+if __name__ == "__main__":
+    main()
