@@ -1,10 +1,10 @@
-"""A process with little memory that opens tiny models whose keys lie, and speaks: `python limited_speaker.py MEGABYTES
-CASES.json`.
+"""A process with little memory that opens tiny models whose keys lie, and speaks.
+
+    python limited_speaker.py MEGABYTES CASES.json
 
 The cases are {"files": {role: path}, "changes": [[role, key, value], ...]}, with the roles "talker" and "codec", or
 "base" and "tokenizer". It prints a JSON line for each change: {"change": ..., "error": null or the message,
-"kind": null
-or the type of the error}.
+"kind": null or the type of the error}.
 """
 
 from __future__ import annotations
