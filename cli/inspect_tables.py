@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..core.formats.kinds import escaped
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -23,7 +25,7 @@ def print_report(report: Report) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(
-        f"[bold]{escape(printable(report.path))}[/bold]: {escape(report.what)}, {megabytes(report.size)} MB"
+        f"[bold]{escape(escaped(report.path))}[/bold]: {escape(report.what)}, {megabytes(report.size)} MB"
     )
     if report.problem:
         console.print(f"cannot be used: {report.problem}", style="red", markup=False)
@@ -31,9 +33,9 @@ def print_report(report: Report) -> None:
     if report.groups:
         console.print(_groups_table(report.groups))
     for oddity in report.oddities:
-        console.print(f"odd: {printable(oddity)}", style="yellow", markup=False)
+        console.print(f"odd: {escaped(oddity)}", style="yellow", markup=False)
     for line in report.run_with:
-        console.print(f"run: {printable(line)}", style="green", markup=False)
+        console.print(f"run: {escaped(line)}", style="green", markup=False)
     console.print()
 
 
@@ -49,7 +51,7 @@ def _print_facts(console: Console, report: Report) -> None:
         if rows:
             table.add_row(Text(heading, style="bold"), "")
         for name, text in rows:
-            table.add_row(Text(f"  {printable(name)}"), Text(text))
+            table.add_row(Text(f"  {escaped(name)}"), Text(text))
     if table.row_count:
         console.print(table)
 
@@ -65,7 +67,7 @@ def _groups_table(groups: Sequence[TensorGroup]) -> Table:
         table.add_column(title, justify="right")
     previous = None
     for group in groups:
-        part = "" if group.part == previous else printable(group.part)
+        part = "" if group.part == previous else escaped(group.part)
         table.add_row(
             Text(part),
             group.dtype,
@@ -89,10 +91,10 @@ def _shown(value: Value) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, (str, float)):
-        return printable(str(value))
+        return escaped(str(value))
     if isinstance(value, Mapping):
         return ", ".join(f"{name.replace('_', ' ')} {number:g}" for name, number in value.items() if number)
-    names = [printable(name) for name in value]
+    names = [escaped(name) for name in value]
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return ", ".join(names[:LISTED]) + more
 
@@ -100,13 +102,3 @@ def _shown(value: Value) -> str:
 def megabytes(size: int) -> str:
     """Return bytes as decimal megabytes."""
     return f"{size / 1e6:,.1f}" if size >= 1e5 else f"{size / 1e6:,.4f}"
-
-
-def printable(text: str) -> str:
-    """Return text of a file with everything escaped that a terminal would obey or cannot show."""
-    return "".join(
-        character
-        if character.isprintable()
-        else character.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for character in text
-    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelFileError
-from ..formats.kinds import quoted
+from ..formats.kinds import is_text, quoted
 from ..formats.metadata import MOST_PARTS
 
 LARGEST_INTEGER = 2**32 - 1
@@ -144,15 +144,6 @@ class Section:
         return ModelFileError(
             f"{self.path}: {self.place}{quoted(key)[1:-1]} is {quoted(self.values[key])}, but must be {wanted}"
         )
-
-
-def is_text(value: str) -> bool:
-    """Tell whether a string of a JSON file is text: JSON can escape halves of characters, which are none."""
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_number(value: Any) -> bool:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelFileError
-from ..formats.kinds import quoted
+from ..formats.kinds import is_text, quoted
 from ..formats.omnivoice import BASE_ARCHITECTURE, SPECIAL_TOKENS
-from .config_reader import Section, is_text, read_json
+from .config_reader import Section, read_json
 from .plan import Metadata, ModelPlan, PlannedTensor, require_tensors
 from .qwen_talker import require_dense
 from .safetensors_reader import Checkpoint

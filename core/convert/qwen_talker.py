@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ..errors import ModelFileError
-from ..formats.kinds import quoted
+from ..formats.kinds import is_text, quoted
 from ..formats.qwen import TALKER_ARCHITECTURE, plain_size
-from .config_reader import Section, is_text, read_json, read_text
+from .config_reader import Section, read_json, read_text
 from .plan import Metadata, ModelPlan, PlannedTensor, require_tensors
 from .safetensors_reader import Checkpoint
 

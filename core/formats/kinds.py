@@ -100,6 +100,27 @@ def kind_of_model(metadata: Mapping[str, Any]) -> str:
     return f"a model of architecture {quoted(architecture)}"
 
 
+def is_text(value: str) -> bool:
+    """Tell whether a string can be written as UTF-8: JSON, GGUF and file names may hold halves of characters."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def escaped(text: str) -> str:
+    """Return text with everything escaped that a terminal would obey or cannot show, line ends included."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable()
+        else character.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for character in text
+    )
+
+
 def quoted(text: object) -> str:
     """Return a value of a file as a message may show it: escaped, and no longer than `LONGEST_QUOTE`."""
     shown = ascii(text) if isinstance(text, str) and not text.isprintable() else repr(text)

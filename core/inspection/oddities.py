@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..formats.gguf_types import FILE_TYPE_KEY, FILE_TYPE_NUMBERS
-from ..formats.kinds import quoted
+from ..formats.kinds import is_text, quoted
 from ..formats.layout import unknown_names
 from ..text.tokenizer import MERGES_KEY, TOKENS_KEY, TYPES_KEY, lost_merges
 from .families import Description, Header
@@ -93,16 +93,8 @@ def _strange_values(metadata: Mapping[str, Any]) -> Iterator[str]:
         values = value if isinstance(value, list) else [value]
         if any(isinstance(item, float) and not math.isfinite(item) for item in values):
             yield f"{quoted(key)} holds a number that is not finite"
-        elif any(isinstance(item, str) and not _is_text(item) for item in (key, *values)):
+        elif any(isinstance(item, str) and not is_text(item) for item in (key, *values)):
             yield f"{quoted(key)} holds text that is not UTF-8"
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _tensors(header: Header, described: Description) -> Iterator[str]:

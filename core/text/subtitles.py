@@ -11,6 +11,7 @@ import html
 import logging
 import re
 import unicodedata
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -258,7 +259,9 @@ def _library_blocks(text: str, source: str) -> Iterator[_Block]:
     try:
         # A script without styles is not recognised by itself.
         known = "ass" if _SCRIPT in text and "Styles]" not in text else None
-        file = pysubs2.SSAFile.from_string(text, format_=known)
+        with warnings.catch_warnings():  # of fields that do not matter here
+            warnings.simplefilter("ignore")
+            file = pysubs2.SSAFile.from_string(text, format_=known)
     except (pysubs2.exceptions.Pysubs2Error, ValueError, IndexError, SyntaxError) as error:
         raise TextError(f"{source}, line 1: {_not_subtitles(text)}") from error
     for number, event in enumerate(file.get_text_events(), start=1):

@@ -13,6 +13,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from ..errors import ModelFileError, TextError
+from ..formats.kinds import escaped, is_text
 from ..formats.metadata import Keys
 
 logger = logging.getLogger(__name__)
@@ -146,10 +147,8 @@ def lost_merges(tokens: Sequence[str], token_types: Sequence[int] | None, merges
 
 
 def _require_text(texts: Sequence[str], source: str) -> None:
-    try:
-        "".join(texts).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ModelFileError(f"{source}: the vocabulary or its merges hold what is no UTF-8 text") from error
+    if not is_text("".join(texts)):
+        raise ModelFileError(f"{source}: the vocabulary or its merges hold what is no UTF-8 text")
 
 
 def _derived_types(tokens: Sequence[str], merges: Sequence[str]) -> list[int]:
@@ -173,7 +172,8 @@ def _bpe(vocabulary: dict[str, int], merges: Sequence[str], source: str) -> mode
     try:
         return models.BPE(vocabulary, pairs)
     except Exception as error:  # the library raises bare Exception
-        raise ModelFileError(f"{source}: merges and tokens do not belong together ({error})") from error
+        reason = escaped(str(error))
+        raise ModelFileError(f"{source}: merges and tokens do not belong together ({reason})") from error
 
 
 def _warn_of_lost_merges(

@@ -255,5 +255,14 @@ def test_impossible_options(options: dict[str, float], message: str) -> None:
         MaskGitOptions(**options)  # type: ignore[arg-type]
 
 
+def test_codes_that_are_all_but_impossible_rank_before_filled_places() -> None:
+    """Strong guidance leaves the best code of a place a probability that float32 rounds to 0."""
+    codes = np.array([[3, 9], [9, 9]], np.int32)
+    guess = Guess(np.full((2, 2), 5, np.int32), np.full((2, 2), -np.inf, np.float32))
+    for options in (GREEDY, MaskGitOptions(position_temperature=1e-6, layer_penalty=1e6)):
+        filled = choose(codes, guess, 3, options, RecordedNoise([np.full(4, 0.5, np.float32)]), 9)
+        assert filled.tolist() == [[3, 5], [5, 5]]
+
+
 def test_eager_cases_are_there() -> None:
     assert sum(name.endswith(EAGER) for name in SPEECH_CASES) == 6
