@@ -222,7 +222,7 @@ def _codec_ids(metadata: Metadata, talker: Section) -> None:
 
 
 def _dialect(stated: object) -> str:
-    return stated if isinstance(stated, str) else ""
+    return stated if isinstance(stated, str) and is_text(stated) else ""
 
 
 def _generation_defaults(metadata: Metadata, path: Path) -> None:
