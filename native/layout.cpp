@@ -178,8 +178,9 @@ Tensor set_rows(const Tensor &destination, const Tensor &values, const Tensor &i
     const ggml_tensor *d = destination.raw, *v = values.raw, *i = ids.raw;
     if (i->type != GGML_TYPE_I64 && i->type != GGML_TYPE_I32)
         refuse("set_rows", "ids " + describe(ids));
+    // Ids are [rows], the same in all slots, or [rows, 1, slots].
     if (d->ne[0] != v->ne[0] || d->ne[2] != v->ne[2] || d->ne[3] != v->ne[3] || i->ne[0] != v->ne[1] ||
-        i->ne[1] != 1 || i->ne[2] != 1 || i->ne[3] != 1) {
+        i->ne[1] != 1 || (i->ne[2] != 1 && i->ne[2] != v->ne[3]) || i->ne[3] != 1) {
         refuse("set_rows", describe(values) + " at " + describe(ids) + " into " + describe(destination));
     }
     if (const ggml_tensor *input = source_input(i))
