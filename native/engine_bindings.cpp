@@ -287,7 +287,8 @@ void bind_weights(nb::module_ &m) {
                  return std::make_shared<Weights>(std::move(backend), std::move(file));
              }),
              "backend"_a, "file"_a)
-        .def("matrix", &Weights::matrix, "name"_a)
+        .def("matrix", &Weights::matrix, "names"_a)
+        .def("can_join", &Weights::can_join, "names"_a)
         .def(
             "tensor",
             [](Weights &weights, const std::string &name, const std::optional<std::string> &type) {
