@@ -9,8 +9,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <conv1d.hpp>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -361,6 +359,7 @@ void bind_engine(nb::module_ &module) {
     bind_devices(module);
     bind_types(module);
     bind_weights(module);
+    bind_plans(module);
     bind_tensors(module);
     bind_graphs(module);
 }

@@ -123,14 +123,23 @@ class Weights:
     def mapped_bytes(self) -> int: ...
 
 class ConvPlan:
-    """The weights of a convolution, packed for the CPU."""
+    """The weights of a convolution as the CPU reads them."""
 
-    def __init__(self, matrices: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best') -> None:
-        """From matrices [taps, outputs, inputs] and a bias [outputs] or None."""
+    def __init__(self, matrices: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best', stride: int = 1, groups: int = 1) -> None:
+        """
+        Packed from matrices [taps, outputs, inputs of a group] and a bias [outputs] or None.
+        """
+
+    @staticmethod
+    def of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best', stride: int = 1, groups: int = 1) -> ConvPlan:
+        """Read where they lie in a file, as (outputs, inputs of a group, taps)."""
 
     @property
-    def past(self) -> int:
-        """How many earlier samples an output reads."""
+    def reach(self) -> int:
+        """How many samples an output reads, gaps included."""
+
+def can_stay_in_file(file: GgufFile, name: str) -> bool:
+    """Whether ConvPlan.of_file reads weights of this type."""
 
 def instruction_sets() -> list[str]:
     """What the kernels of this processor are called, best first."""
@@ -292,11 +301,18 @@ class Tensor:
 
     def attention(self, keys: Tensor, values: Tensor, positions: Tensor, scale: float, window: int = 0, causal: bool = True) -> Tensor: ...
 
-    def conv1d(self, plan: ConvPlan) -> Tensor:
-        """[inputs, past + time] -> [outputs, time]; the past comes first."""
+    def conv1d(self, plan: ConvPlan, residual: Tensor | None = None) -> Tensor:
+        """
+        [inputs, (time - 1) * stride + reach] -> [outputs, time], plus the residual.
+        """
 
-    def snake(self, frequency: Tensor, magnitude: Tensor) -> Tensor:
-        """self + sin(self * frequency)^2 * magnitude."""
+    def activate(self, activation: str, vectors: Sequence[Tensor] = [], before: int = 0, after: int = 0, context: Tensor | None = None, instruction_set: str = 'best') -> Tensor:
+        """
+        A pointwise function of [channels, time], between zeros or behind a context [channels, before].
+        """
+
+    def affine_layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float, instruction_set: str = 'best') -> Tensor:
+        """Over dimension 0, times the weight, plus the bias."""
 
 def matmul(weights: Tensor, inputs: Tensor) -> Tensor:
     """weights [k, m] x inputs [k, n] -> [m, n]."""

@@ -134,6 +134,10 @@ class Weights:
         """Tell whether `matrix` takes these names together without holding them in memory twice."""
         return self._checked(self._native.can_join, list(names))
 
+    def can_stay_in_file(self, name: str) -> bool:
+        """Tell whether `ConvPlan.of_file` can read a weight."""
+        return bool(self._checked(_native.can_stay_in_file, self.file, name))
+
     def tensor(self, name: str, dtype: str | None = None) -> _native.Tensor:
         """A weight as stored, or converted to "f32", "f16" or "bf16"."""
         return self._checked(self._native.tensor, name, dtype)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine import Tensor, WeightScope
-from ..nn.conv import make_taps
+from ..nn.taps import matrix_taps
 
 _SEARCH_ROWS = 1024
 """Vectors searched at once, which bounds the memory of the table of scores."""
@@ -29,7 +29,7 @@ class Dequantizer:
         weight = np.concatenate([book.array("project_out.weight") for book in books], axis=1)
         biases = np.stack([book.array("project_out.bias") for book in books])
         bias = biases.sum(axis=0, dtype=np.float64).astype(np.float32)
-        self._project = make_taps(scope.scope("project_out."), weight[None], bias)
+        self._project = matrix_taps(scope.scope("project_out."), weight[None], bias)
 
     def __call__(self, codes: Tensor) -> Tensor:
         """codes int32 [time, codebooks] -> [width, time], the sum over the codebooks."""

@@ -44,7 +44,9 @@ class CodecEncoder:
         self._seanet = Seanet(scope, sizes)
         self._transformer = EncoderTransformer(scope, exact_attention(sizes.transformer, engine), engine)
         stride = config.encoder_frame_samples // math.prod(sizes.strides)
-        self._downsample = CausalConv1d(scope.scope("downsample."), stride=stride, padding="replicate")
+        self._downsample = CausalConv1d(
+            scope.scope("downsample."), stride=stride, padding="replicate", many=True
+        )
         self._quantizer = SplitQuantizer(scope, sizes.semantic_quantizers, config.codebooks)
         self._width = sizes.transformer.width
         self._piece = _PIECE_FRAMES * config.encoder_frame_samples

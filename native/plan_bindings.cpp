@@ -1,0 +1,109 @@
+// The Python face of convolution plans.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <conv1d.hpp>
+
+#include <vector_kernels.hpp>
+
+#include "bindings.hpp"
+#include "gguf_file.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace ggtts {
+namespace {
+
+using kernels::ConvPlan;
+using kernels::ConvShape;
+using Matrices = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Bias = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+int64_t size(const Matrices &matrices, size_t axis) {
+    return static_cast<int64_t>(matrices.shape(axis));
+}
+
+const float *checked_bias(const std::optional<Bias> &bias, int64_t outputs) {
+    if (!bias) {
+        return nullptr;
+    }
+    if (static_cast<int64_t>(bias->shape(0)) != outputs) {
+        throw std::invalid_argument("a bias of " + std::to_string(bias->shape(0)) + " values for " +
+                                    std::to_string(outputs) + " outputs");
+    }
+    return bias->data();
+}
+
+int64_t outputs_of_group(int64_t outputs, int64_t groups) {
+    if (groups < 1 || outputs % groups != 0) {
+        throw std::invalid_argument(std::to_string(outputs) + " outputs do not make " +
+                                    std::to_string(groups) + " equal groups");
+    }
+    return outputs / groups;
+}
+
+std::shared_ptr<const ConvPlan> plan_of_matrices(const Matrices &matrices, const std::optional<Bias> &bias,
+                                                 int64_t dilation, const std::string &instruction_set,
+                                                 int64_t stride, int64_t groups) {
+    const ConvShape shape{size(matrices, 0), outputs_of_group(size(matrices, 1), groups),
+                          size(matrices, 2), groups,
+                          dilation,          stride};
+    const float *values = checked_bias(bias, size(matrices, 1));
+    return kernels::packed_conv(shape, matrices.data(), values, instruction_set);
+}
+
+std::shared_ptr<const ConvPlan> plan_of_file(std::shared_ptr<const GgufFile> file, const std::string &name,
+                                             const std::array<int64_t, 3> &sizes,
+                                             const std::optional<Bias> &bias, int64_t dilation,
+                                             const std::string &instruction_set, int64_t stride,
+                                             int64_t groups) {
+    const FileTensor &tensor = file->tensor(name);
+    const auto [outputs, inputs, taps] = sizes;
+    const ConvShape shape{taps, outputs_of_group(outputs, groups), inputs, groups, dilation, stride};
+    shape.check();
+    size_t values = 1;
+    for (const int64_t length : tensor.shape) {
+        values *= static_cast<size_t>(length);
+    }
+    if (static_cast<size_t>(outputs) * static_cast<size_t>(inputs) * static_cast<size_t>(taps) != values) {
+        throw std::invalid_argument("'" + name + "' has " + std::to_string(values) + " values, not " +
+                                    std::to_string(outputs) + " x " + std::to_string(inputs) + " x " +
+                                    std::to_string(taps));
+    }
+    const auto release = [&mapping = file->mapping()](const void *begin, size_t bytes) {
+        mapping.release(begin, bytes);
+    };
+    kernels::StoredWeights weights{tensor.data, tensor.type, file, release};
+    return kernels::stored_conv(shape, std::move(weights), checked_bias(bias, outputs), instruction_set);
+}
+
+}  // namespace
+
+void bind_plans(nb::module_ &m) {
+    nb::class_<ConvPlan>(m, "ConvPlan", "The weights of a convolution as the CPU reads them.")
+        .def(nb::new_(&plan_of_matrices), "matrices"_a, "bias"_a.none(), "dilation"_a = 1,
+             "instruction_set"_a = "best", "stride"_a = 1, "groups"_a = 1,
+             "Packed from matrices [taps, outputs, inputs of a group] and a bias [outputs] or None.")
+        .def_static("of_file", &plan_of_file, "file"_a, "name"_a, "sizes"_a, "bias"_a.none(),
+                    "dilation"_a = 1, "instruction_set"_a = "best", "stride"_a = 1, "groups"_a = 1,
+                    "Read where they lie in a file, as (outputs, inputs of a group, taps).")
+        .def_prop_ro(
+            "reach", [](const ConvPlan &plan) { return plan.shape().reach(); },
+            "How many samples an output reads, gaps included.");
+    m.def(
+        "can_stay_in_file",
+        [](const GgufFile &file, const std::string &name) {
+            return kernels::StoredWeights::can_be(file.tensor(name).type);
+        },
+        "file"_a, "name"_a, "Whether ConvPlan.of_file reads weights of this type.");
+    m.def("instruction_sets", &kernels::instruction_sets,
+          "What the kernels of this processor are called, best first.");
+}
+
+}  // namespace ggtts
