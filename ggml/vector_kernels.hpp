@@ -26,6 +26,10 @@ struct VectorKernels {
     // in floats.
     void (*multiply_panel)(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
                            int64_t y_stride, int64_t rows);
+    // The same in float64, with panels of another width.
+    int64_t exact_panel_width;
+    void (*multiply_exact_panel)(const double *x, int64_t x_stride, const double *panel, int64_t depth,
+                                 double *y, int64_t y_stride, int64_t rows);
     // panel[k * inputs + i][r] = the weight of output r, input i, tap k as float32; zero where there is no
     // output.
     void (*pack_panel)(const StoredPanel &from, float *panel);

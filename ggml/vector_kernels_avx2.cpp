@@ -33,6 +33,16 @@ struct Vector {
     }
 };
 
+struct ExactVector {
+    using Value = __m256d;
+    static constexpr int width = 4;
+
+    static Value load(const double *from) { return _mm256_loadu_pd(from); }
+    static void store(double *to, Value a) { _mm256_storeu_pd(to, a); }
+    static Value broadcast(double a) { return _mm256_set1_pd(a); }
+    static Value multiply_add(Value a, Value b, Value c) { return _mm256_fmadd_pd(a, b, c); }
+};
+
 constexpr int vectors_per_panel = 2;
 constexpr int rows_per_block = 6;
 

@@ -25,6 +25,16 @@ struct Vector {
     static float sum(Value a) { return _mm512_reduce_add_ps(a); }
 };
 
+struct ExactVector {
+    using Value = __m512d;
+    static constexpr int width = 8;
+
+    static Value load(const double *from) { return _mm512_loadu_pd(from); }
+    static void store(double *to, Value a) { _mm512_storeu_pd(to, a); }
+    static Value broadcast(double a) { return _mm512_set1_pd(a); }
+    static Value multiply_add(Value a, Value b, Value c) { return _mm512_fmadd_pd(a, b, c); }
+};
+
 constexpr int vectors_per_panel = 2;
 constexpr int rows_per_block = 12;
 

@@ -4,8 +4,8 @@
 //
 // The including file defines `Vector` with: `Value`, `width`, load, store, broadcast, zero, multiply_add(a,
 // b, c) = a b + c, multiply, divide, round, minimum and maximum (the second where one is no number), sum,
-// scale_by_power(a, n) = a 2^n for whole n; and the constants `vectors_per_panel`, `panel_width` and
-// `rows_per_block`; and pack_panel.
+// scale_by_power(a, n) = a 2^n for whole n; `ExactVector`, which has some of them for float64; the constants
+// `vectors_per_panel`, `panel_width` and `rows_per_block`; and pack_panel.
 #pragma once
 
 #include <cmath>
@@ -19,29 +19,29 @@ namespace ggtts::kernels {
 namespace {
 
 // A block of the result stays in registers while the inputs pass.
-template <int rows>
-void multiply_rows(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
+template <class V, int rows, class Number>
+void multiply_rows(const Number *x, int64_t x_stride, const Number *panel, int64_t depth, Number *y,
                    int64_t y_stride) {
-    typename Vector::Value sums[rows][vectors_per_panel];
+    typename V::Value sums[rows][vectors_per_panel];
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors_per_panel; ++v) {
-            sums[r][v] = Vector::load(y + r * y_stride + v * Vector::width);
+            sums[r][v] = V::load(y + r * y_stride + v * V::width);
         }
     }
-    for (int64_t i = 0; i < depth; ++i, panel += panel_width) {
-        typename Vector::Value weights[vectors_per_panel];
+    for (int64_t i = 0; i < depth; ++i, panel += vectors_per_panel * V::width) {
+        typename V::Value weights[vectors_per_panel];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors_per_panel; ++v) {
-            weights[v] = Vector::load(panel + v * Vector::width);
+            weights[v] = V::load(panel + v * V::width);
         }
 #pragma GCC unroll 16
         for (int r = 0; r < rows; ++r) {
-            const auto input = Vector::broadcast(x[r * x_stride + i]);
+            const auto input = V::broadcast(x[r * x_stride + i]);
 #pragma GCC unroll 4
             for (int v = 0; v < vectors_per_panel; ++v) {
-                sums[r][v] = Vector::multiply_add(input, weights[v], sums[r][v]);
+                sums[r][v] = V::multiply_add(input, weights[v], sums[r][v]);
             }
         }
     }
@@ -49,26 +49,31 @@ void multiply_rows(const float *x, int64_t x_stride, const float *panel, int64_t
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors_per_panel; ++v) {
-            Vector::store(y + r * y_stride + v * Vector::width, sums[r][v]);
+            V::store(y + r * y_stride + v * V::width, sums[r][v]);
         }
     }
 }
 
-template <int rows>
-void multiply_at_most(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
+template <class V, int rows, class Number>
+void multiply_at_most(const Number *x, int64_t x_stride, const Number *panel, int64_t depth, Number *y,
                       int64_t y_stride, int64_t wanted) {
     if constexpr (rows > 0) {
         if (wanted == rows) {
-            multiply_rows<rows>(x, x_stride, panel, depth, y, y_stride);
+            multiply_rows<V, rows>(x, x_stride, panel, depth, y, y_stride);
         } else {
-            multiply_at_most<rows - 1>(x, x_stride, panel, depth, y, y_stride, wanted);
+            multiply_at_most<V, rows - 1>(x, x_stride, panel, depth, y, y_stride, wanted);
         }
     }
 }
 
 void multiply_panel(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
                     int64_t y_stride, int64_t rows) {
-    multiply_at_most<rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
+    multiply_at_most<Vector, rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
+}
+
+void multiply_exact_panel(const double *x, int64_t x_stride, const double *panel, int64_t depth, double *y,
+                          int64_t y_stride, int64_t rows) {
+    multiply_at_most<ExactVector, rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
 }
 
 float dot(const float *a, const float *b, int64_t count, float sum) {
@@ -266,9 +271,19 @@ float exponentials(float *x, int64_t count, float highest, float scale) {
     return total;
 }
 
-constexpr VectorKernels kernels_of_this_file{
-    panel_width, rows_per_block, multiply_panel, pack_panel, dot,         snake,
-    elu,         gelu,           scaled_gelu,    normalise,  exponentials};
+constexpr VectorKernels kernels_of_this_file{panel_width,
+                                             rows_per_block,
+                                             multiply_panel,
+                                             vectors_per_panel * ExactVector::width,
+                                             multiply_exact_panel,
+                                             pack_panel,
+                                             dot,
+                                             snake,
+                                             elu,
+                                             gelu,
+                                             scaled_gelu,
+                                             normalise,
+                                             exponentials};
 
 }  // namespace
 }  // namespace ggtts::kernels

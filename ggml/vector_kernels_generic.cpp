@@ -69,6 +69,16 @@ struct Vector {
     }
 };
 
+struct ExactVector {
+    using Value = double;
+    static constexpr int width = 1;
+
+    static Value load(const double *from) { return *from; }
+    static void store(double *to, Value a) { *to = a; }
+    static Value broadcast(double a) { return a; }
+    static Value multiply_add(Value a, Value b, Value c) { return a * b + c; }
+};
+
 constexpr int vectors_per_panel = 1;
 constexpr int64_t panel_width = vectors_per_panel * Vector::width;
 constexpr int rows_per_block = 4;

@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <conv1d.hpp>
+#include <exact_product.hpp>
 
 #include <vector_kernels.hpp>
 
@@ -83,6 +84,27 @@ std::shared_ptr<const ConvPlan> plan_of_file(std::shared_ptr<const GgufFile> fil
     return kernels::stored_conv(shape, std::move(weights), checked_bias(bias, outputs), instruction_set);
 }
 
+using ExactRows = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using FloatRows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+nb::ndarray<nb::numpy, double> exact_product(const ExactRows &x, const FloatRows &weights,
+                                             const std::string &instruction_set) {
+    if (x.shape(1) != weights.shape(1)) {
+        throw std::invalid_argument("rows of " + std::to_string(x.shape(1)) + " values and weights of " +
+                                    std::to_string(weights.shape(1)));
+    }
+    const auto &kernels = kernels::vector_kernels(instruction_set);
+    const size_t rows = x.shape(0), outputs = weights.shape(0);
+    auto *y = new double[rows * outputs];
+    const nb::capsule owner(y, [](void *values) noexcept { delete[] static_cast<double *>(values); });
+    {
+        const nb::gil_scoped_release unlocked;
+        kernels::exact_product(kernels, x.data(), static_cast<int64_t>(rows), weights.data(),
+                               static_cast<int64_t>(outputs), static_cast<int64_t>(x.shape(1)), y);
+    }
+    return nb::ndarray<nb::numpy, double>(y, {rows, outputs}, owner);
+}
+
 }  // namespace
 
 void bind_plans(nb::module_ &m) {
@@ -102,6 +124,9 @@ void bind_plans(nb::module_ &m) {
             return kernels::StoredWeights::can_be(file.tensor(name).type);
         },
         "file"_a, "name"_a, "Whether ConvPlan.of_file reads weights of this type.");
+    m.def("exact_product", &exact_product, "x"_a, "weights"_a, "instruction_set"_a = "best",
+          "x [rows, inputs] times the transpose of weights [outputs, inputs], in float64 on the calling "
+          "thread.");
     m.def("instruction_sets", &kernels::instruction_sets,
           "What the kernels of this processor are called, best first.");
 }

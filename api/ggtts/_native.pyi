@@ -141,6 +141,11 @@ class ConvPlan:
 def can_stay_in_file(file: GgufFile, name: str) -> bool:
     """Whether ConvPlan.of_file reads weights of this type."""
 
+def exact_product(x: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], instruction_set: str = 'best') -> NDArray[numpy.float64]:
+    """
+    x [rows, inputs] times the transpose of weights [outputs, inputs], in float64 on the calling thread.
+    """
+
 def instruction_sets() -> list[str]:
     """What the kernels of this processor are called, best first."""
 
