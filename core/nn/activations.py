@@ -38,6 +38,10 @@ class Activation(ABC):
         """
         if x.on_cpu:
             return x.activate(self._fused_name, self._vectors, before, after, context)
+        return self.surrounded_by_steps(x, before, after, context)
+
+    def surrounded_by_steps(self, x: Tensor, before: int, after: int, context: Tensor | None) -> Tensor:
+        """What a call computes, as operations that every device has."""
         y = self.by_steps(x)
         if context is not None:
             y = context.concat(y, 1)
