@@ -15,48 +15,50 @@ public:
     void compute(const ConvOperands &operands, int thread, int threads) const override;
 
 protected:
-    // A run of neighbouring values of x that every output of a panel reads, and their weights.
-    struct Step {
-        int64_t offset;   // of the first of them, from the group's first input at the output's first sample
-        int64_t depth;    // how many
-        int64_t weights;  // where theirs begin in the block
-    };
-    // Steps whose weights lie together, in the order tap by tap.
-    struct Block {
-        int64_t first_input, inputs, first_tap, taps;
-        std::vector<Step> steps;
-    };
-
     // A panel: outputs [first, first + width) of all groups' together, `index` among the panels.
     struct Panel {
         int64_t index, group, first, width;
     };
 
-    Block make_block(int64_t first_input, int64_t inputs, int64_t first_tap, int64_t taps) const;
-    // `samples_at_once` is how many samples pass before the weights of the next panel.
-    void set_blocks(std::vector<Block> blocks, int64_t samples_at_once);
-    int64_t panels() const { return (shape().outputs + panel_width() - 1) / panel_width(); }  // of one group
+    int64_t panels() const { return shape().groups * panels_of_group_; }
+    Panel panel_at(int64_t index) const;
     int64_t panel_width() const { return kernels_.panel_width; }
+    // Values in a panel: [taps, inputs, panel_width].
+    int64_t panel_values() const { return shape().taps * shape().inputs * panel_width(); }
     const VectorKernels &kernels() const { return kernels_; }
 
 private:
-    // The weights of a block, [taps, inputs, panel_width]; `room` may hold them.
-    virtual const float *weights_of(const Panel &panel, const Block &block, float *room) const = 0;
-    // How many values the room has to hold.
-    virtual int64_t room() const { return 0; }
+    // A run of neighbouring values of x that every output of a panel reads, and their weights.
+    struct Step {
+        int64_t offset;   // of the first of them, from the group's first input at the output's first sample
+        int64_t depth;    // how many
+        int64_t weights;  // where theirs begin in the panel
+    };
+    // The samples and panels of neighbouring jobs.
+    struct Run {
+        int64_t first_sample, samples, first_panel, panels;
+    };
+
+    // The values of a panel; `room` for so many may hold them.
+    virtual const float *values_of(const Panel &panel, float *room) const = 0;
+    // For how many panels there is room at a time, 0 for those that need none.
+    virtual int64_t panels_in_room() const { return 0; }
+    // How many samples should pass by a panel before the next.
+    virtual int64_t samples_per_job() const = 0;
     // A thread is through with these outputs.
     virtual void done_with(int64_t /*first*/, int64_t /*outputs*/) const {}
 
-    Panel panel_at(int64_t index) const;
-    int64_t samples_per_job(int64_t samples, int threads) const;
+    std::vector<Step> steps() const;
+    int64_t samples_of_job(int64_t samples, int threads) const;
+    void compute_run(const ConvOperands &operands, const Run &run, float *room) const;
     void compute_panel(const ConvOperands &operands, int64_t first, int64_t samples, const Panel &panel,
-                       float *room) const;
-    void accumulate(const float *x, int64_t samples, const Panel &panel, float *room, float *sums,
+                       const float *values) const;
+    void accumulate(const float *x, int64_t samples, const Panel &panel, const float *values, float *sums,
                     int64_t stride) const;
 
     const VectorKernels &kernels_;
-    std::vector<Block> blocks_;
-    int64_t samples_at_once_ = 1;
+    int64_t panels_of_group_;
+    std::vector<Step> steps_;
     std::vector<float> bias_;  // of every panel
 };
 
@@ -66,9 +68,10 @@ public:
                const std::string &instruction_set);
 
 private:
-    const float *weights_of(const Panel &panel, const Block &block, float *room) const override;
+    const float *values_of(const Panel &panel, float *room) const override;
+    int64_t samples_per_job() const override;
 
-    PanelMemory weights_;  // panels of [taps, inputs, panel_width]
+    PanelMemory values_;  // of all panels
 };
 
 class StoredConv : public PanelConv {
@@ -77,13 +80,13 @@ public:
                const std::string &instruction_set);
 
 private:
-    const float *weights_of(const Panel &panel, const Block &block, float *room) const override;
-    int64_t room() const override { return room_; }
+    const float *values_of(const Panel &panel, float *room) const override;
+    int64_t panels_in_room() const override;
+    int64_t samples_per_job() const override;
     void done_with(int64_t first, int64_t outputs) const override;
 
     StoredWeights weights_;
     size_t value_bytes_;
-    int64_t room_ = 0;
 };
 
 }  // namespace ggtts::kernels

@@ -48,8 +48,7 @@ inline void transpose(__m256 (&rows)[side]) {
 // Where the weights of neighbouring taps and inputs go: tap by tap, input by input.
 class PanelRows {
 public:
-    PanelRows(const StoredPanel &from, int64_t input, float *panel)
-        : from_(from), panel_(panel), input_(input) {}
+    PanelRows(const StoredPanel &from, float *panel) : from_(from), panel_(panel) {}
 
     float *next() {
         float *row = panel_ + (tap_ * from_.inputs + input_) * panel_width;
@@ -63,7 +62,7 @@ public:
 private:
     const StoredPanel &from_;
     float *panel_;
-    int64_t input_, tap_ = 0;
+    int64_t input_ = 0, tap_ = 0;
 };
 
 // Up to 8 neighbouring weights, from `values` on, of all outputs.
@@ -97,15 +96,10 @@ void pack_side(const StoredPanel &from, const Element *values, int64_t count, Pa
 template <class Element>
 void pack_elements(const StoredPanel &from, float *panel) {
     const auto *values = static_cast<const Element *>(from.values);
-    // With all taps of an input, the next input follows at once.
-    const bool in_a_row = from.taps == from.all_taps;
-    const int64_t runs = in_a_row ? 1 : from.inputs, length = in_a_row ? from.inputs * from.taps : from.taps;
-    for (int64_t run = 0; run < runs; ++run) {
-        PanelRows destinations(from, run, panel);
-        for (int64_t j = 0; j < length; j += side) {
-            pack_side(from, values + run * from.all_taps + j, std::min<int64_t>(side, length - j),
-                      destinations);
-        }
+    const int64_t length = from.inputs * from.taps;
+    PanelRows destinations(from, panel);
+    for (int64_t j = 0; j < length; j += side) {
+        pack_side(from, values + j, std::min<int64_t>(side, length - j), destinations);
     }
 }
 

@@ -7,14 +7,13 @@
 
 namespace ggtts::kernels {
 
-// Part of the weights of some outputs, as a checkpoint stores them: that of output r, input i and tap k is at
-// values[r * row + i * all_taps + k].
+// The weights of some outputs as a checkpoint stores them: that of output r, input i and tap k is at
+// values[r * row + i * taps + k].
 struct StoredPanel {
     const void *values;
     int type;  // of GGML: float32, float16 or bfloat16
     int64_t row;
     int64_t outputs, inputs, taps;
-    int64_t all_taps;
 };
 
 // One block of a convolution: `rows` samples x one panel of outputs, over a run of inputs of one tap.

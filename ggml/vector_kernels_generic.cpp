@@ -101,7 +101,7 @@ void pack_elements(const StoredPanel &from, float *panel) {
         for (int64_t i = 0; i < from.inputs; ++i) {
             for (int64_t k = 0; k < from.taps; ++k) {
                 panel[(k * from.inputs + i) * panel_width + r] =
-                    value_of(values[r * from.row + i * from.all_taps + k]);
+                    value_of(values[r * from.row + i * from.taps + k]);
             }
         }
     }
