@@ -62,21 +62,29 @@ struct InputBlock {
     int32_t start[2];
 };
 
-// Blocks of 32 float32 inputs as bytes, for weights of a format.
-void round_inputs(const float *inputs, int64_t blocks, PackedFormat format, int8_t *bytes,
-                  InputBlock *rounded);
-
-// `groups` neighbouring groups of 16 rows times all columns; more than one group only for one column. Of the
-// results [columns, stride], `rows` are written.
+// Some rows times all columns: `groups` neighbouring groups of 16 rows, more than one only for one column.
 struct PackedProduct {
     const uint8_t *packed;
     int64_t groups, blocks;  // blocks of a row
     const int8_t *bytes;
     const InputBlock *inputs;
     int64_t columns;
-    float *results;
-    int64_t stride, rows;
+    float *results;        // [columns, stride]
+    int64_t stride, rows;  // how many rows are written
 };
-void multiply_groups(PackedFormat format, const PackedProduct &product);
+
+// One table per instruction set. All give the same bits.
+struct PackedKernels {
+    // Blocks of 32 float32 inputs as bytes, for weights of a format.
+    void (*round_inputs)(const float *inputs, int64_t blocks, PackedFormat format, int8_t *bytes,
+                         InputBlock *rounded);
+    void (*multiply_groups)(PackedFormat format, const PackedProduct &product);
+};
+
+#ifdef GGTTS_X86_KERNELS
+extern const PackedKernels avx512vnni_packed_kernels;
+extern const PackedKernels avxvnni_packed_kernels;
+extern const PackedKernels avx2_packed_kernels;
+#endif
 
 }  // namespace ggtts::kernels
