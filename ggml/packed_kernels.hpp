@@ -9,10 +9,6 @@ inline constexpr int64_t packed_rows = 16;     // rows that one vector holds
 inline constexpr int64_t packed_columns = 32;  // columns with a scale of their own
 // Weights are multiplied by inputs four columns at a time: a quad.
 inline constexpr int64_t packed_quads = packed_columns / 4;
-// With one column of inputs, so many groups of 16 rows are worked on at once, to hide the latency of the
-// instructions.
-inline constexpr int64_t groups_of_one_column = 4;
-
 enum class PackedFormat { q8_0, q4_k, q5_k, q6_k };
 
 // How 16 rows are stored: the heads of all spans, the scales of all blocks, the weights of all blocks. A head
@@ -62,10 +58,10 @@ struct InputBlock {
     int32_t start[2];
 };
 
-// Some rows times all columns: `groups` neighbouring groups of 16 rows, more than one only for one column.
+// A group of 16 rows times all columns.
 struct PackedProduct {
     const uint8_t *packed;
-    int64_t groups, blocks;  // blocks of a row
+    int64_t blocks;  // of a row
     const int8_t *bytes;
     const InputBlock *inputs;
     int64_t columns;
@@ -78,7 +74,7 @@ struct PackedKernels {
     // Blocks of 32 float32 inputs as bytes, for weights of a format.
     void (*round_inputs)(const float *inputs, int64_t blocks, PackedFormat format, int8_t *bytes,
                          InputBlock *rounded);
-    void (*multiply_groups)(PackedFormat format, const PackedProduct &product);
+    void (*multiply_group)(PackedFormat format, const PackedProduct &product);
 };
 
 #ifdef GGTTS_X86_KERNELS

@@ -32,6 +32,6 @@ using Lanes = PairLanes<Dot>;
 
 namespace ggtts::kernels {
 
-const PackedKernels avx2_packed_kernels{round_inputs, multiply_groups};
+const PackedKernels avx2_packed_kernels{round_inputs, multiply_rows};
 
 }  // namespace ggtts::kernels

@@ -76,6 +76,6 @@ private:
 
 namespace ggtts::kernels {
 
-const PackedKernels avx512vnni_packed_kernels{round_inputs, multiply_groups};
+const PackedKernels avx512vnni_packed_kernels{round_inputs, multiply_rows};
 
 }  // namespace ggtts::kernels

@@ -22,6 +22,6 @@ using Lanes = PairLanes<Dot>;
 
 namespace ggtts::kernels {
 
-const PackedKernels avxvnni_packed_kernels{round_inputs, multiply_groups};
+const PackedKernels avxvnni_packed_kernels{round_inputs, multiply_rows};
 
 }  // namespace ggtts::kernels
