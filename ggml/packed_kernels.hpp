@@ -81,6 +81,8 @@ struct PackedKernels {
 extern const PackedKernels avx512vnni_packed_kernels;
 extern const PackedKernels avxvnni_packed_kernels;
 extern const PackedKernels avx2_packed_kernels;
+#elif defined(GGTTS_ARM_KERNELS)
+extern const PackedKernels neon_packed_kernels;
 #endif
 
 }  // namespace ggtts::kernels

@@ -2,6 +2,11 @@
 
 #include <ggml.h>
 
+#if defined(GGTTS_ARM_KERNELS) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,6 +15,16 @@
 
 namespace ggtts::kernels {
 namespace {
+
+#ifdef GGTTS_ARM_KERNELS
+bool has_dot_products() {
+#ifdef __linux__
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+    return true;  // all that Apple makes
+#endif
+}
+#endif
 
 struct InstructionSet {
     const char *name;
@@ -26,6 +41,8 @@ std::vector<InstructionSet> known_instruction_sets() {
     return {{"avx512vnni", &avx512vnni_packed_kernels, avx512 && __builtin_cpu_supports("avx512vnni")},
             {"avxvnni", &avxvnni_packed_kernels, avx2 && __builtin_cpu_supports("avxvnni")},
             {"avx2", &avx2_packed_kernels, avx2}};
+#elif defined(GGTTS_ARM_KERNELS)
+    return {{"neon", &neon_packed_kernels, has_dot_products()}};
 #else
     return {};
 #endif
