@@ -9,10 +9,6 @@ inline constexpr int64_t packed_rows = 16;     // rows that one vector holds
 inline constexpr int64_t packed_columns = 32;  // columns with a scale of their own
 // Weights are multiplied by inputs four columns at a time: a quad.
 inline constexpr int64_t packed_quads = packed_columns / 4;
-// With one column of inputs, so many groups of 16 rows are worked on at once, to hide the latency of the
-// instructions.
-inline constexpr int64_t groups_of_one_column = 4;
-
 enum class PackedFormat { q8_0, q4_k, q5_k, q6_k };
 
 // How 16 rows are stored: the heads of all spans, the scales of all blocks, the weights of all blocks. A head
@@ -62,21 +58,31 @@ struct InputBlock {
     int32_t start[2];
 };
 
-// Blocks of 32 float32 inputs as bytes, for weights of a format.
-void round_inputs(const float *inputs, int64_t blocks, PackedFormat format, int8_t *bytes,
-                  InputBlock *rounded);
-
-// `groups` neighbouring groups of 16 rows times all columns; more than one group only for one column. Of the
-// results [columns, stride], `rows` are written.
+// A group of 16 rows times all columns.
 struct PackedProduct {
     const uint8_t *packed;
-    int64_t groups, blocks;  // blocks of a row
+    int64_t blocks;  // of a row
     const int8_t *bytes;
     const InputBlock *inputs;
     int64_t columns;
-    float *results;
-    int64_t stride, rows;
+    float *results;        // [columns, stride]
+    int64_t stride, rows;  // how many rows are written
 };
-void multiply_groups(PackedFormat format, const PackedProduct &product);
+
+// One table per instruction set. All give the same bits.
+struct PackedKernels {
+    // Blocks of 32 float32 inputs as bytes, for weights of a format.
+    void (*round_inputs)(const float *inputs, int64_t blocks, PackedFormat format, int8_t *bytes,
+                         InputBlock *rounded);
+    void (*multiply_group)(PackedFormat format, const PackedProduct &product);
+};
+
+#ifdef GGTTS_X86_KERNELS
+extern const PackedKernels avx512vnni_packed_kernels;
+extern const PackedKernels avxvnni_packed_kernels;
+extern const PackedKernels avx2_packed_kernels;
+#elif defined(GGTTS_ARM_KERNELS)
+extern const PackedKernels neon_packed_kernels;
+#endif
 
 }  // namespace ggtts::kernels

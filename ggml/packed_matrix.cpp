@@ -2,22 +2,59 @@
 
 #include <ggml.h>
 
+#if defined(GGTTS_ARM_KERNELS) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 namespace ggtts::kernels {
 namespace {
 
-bool multiplies_bytes() {
-#ifdef GGTTS_X86_KERNELS
-    static const bool present = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                                __builtin_cpu_supports("avx512vnni");
-    return present;
+#ifdef GGTTS_ARM_KERNELS
+bool has_dot_products() {
+#ifdef __linux__
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 #else
-    return false;
+    return true;  // all that Apple makes
 #endif
+}
+#endif
+
+struct InstructionSet {
+    const char *name;
+    const PackedKernels *kernels;
+    bool present;
+};
+
+// The best first.
+std::vector<InstructionSet> known_instruction_sets() {
+#ifdef GGTTS_X86_KERNELS
+    const bool avx2 =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+    return {{"avx512vnni", &avx512vnni_packed_kernels, avx512 && __builtin_cpu_supports("avx512vnni")},
+            {"avxvnni", &avxvnni_packed_kernels, avx2 && __builtin_cpu_supports("avxvnni")},
+            {"avx2", &avx2_packed_kernels, avx2}};
+#elif defined(GGTTS_ARM_KERNELS)
+    return {{"neon", &neon_packed_kernels, has_dot_products()}};
+#else
+    return {};
+#endif
+}
+
+const PackedKernels &kernels_of(const std::string &instruction_set) {
+    for (const InstructionSet &known : known_instruction_sets()) {
+        if (known.present && known.name == instruction_set) {
+            return *known.kernels;
+        }
+    }
+    throw std::invalid_argument("this processor has no kernels called '" + instruction_set + "'");
 }
 
 using Four = uint32_t;  // the weights of one row and four columns
@@ -220,11 +257,24 @@ std::optional<PackedFormat> PackedMatrix::format_here(int type, int64_t width) {
             return {};
     }
     const bool fits = width % packed_layout(*format).span_columns == 0;
-    return multiplies_bytes() && fits ? format : std::nullopt;
+    static const bool usable = !instruction_sets().empty();
+    return usable && fits ? format : std::nullopt;
 }
 
-PackedMatrix::PackedMatrix(PackedFormat format, int64_t rows, int64_t width)
-    : format_(format),
+std::vector<std::string> PackedMatrix::instruction_sets() {
+    std::vector<std::string> names;
+    for (const InstructionSet &known : known_instruction_sets()) {
+        if (known.present) {
+            names.emplace_back(known.name);
+        }
+    }
+    return names;
+}
+
+PackedMatrix::PackedMatrix(PackedFormat format, int64_t rows, int64_t width,
+                           const std::string &instruction_set)
+    : kernels_(kernels_of(instruction_set)),
+      format_(format),
       rows_(rows),
       width_(width),
       group_bytes_(packed_layout(format).group_bytes(width / packed_columns)) {}
@@ -254,23 +304,16 @@ void PackedMatrix::pack(int64_t first_row, int64_t rows, const void *stored) {
 
 void PackedMatrix::multiply(const float *inputs, int64_t columns, float *results, int64_t first_group,
                             int64_t last_group) const {
-#ifdef GGTTS_X86_KERNELS
     const int64_t blocks = width_ / packed_columns;
     std::vector<int8_t> bytes(static_cast<size_t>(columns * width_));
     std::vector<InputBlock> rounded(static_cast<size_t>(columns * blocks));
-    round_inputs(inputs, columns * blocks, format_, bytes.data(), rounded.data());
-    for (int64_t group = first_group; group < last_group;) {
-        const int64_t together =
-            columns == 1 ? std::min<int64_t>(groups_of_one_column, last_group - group) : 1;
+    kernels_.round_inputs(inputs, columns * blocks, format_, bytes.data(), rounded.data());
+    for (int64_t group = first_group; group < last_group; ++group) {
         const int64_t first_row = group * packed_rows;
-        multiply_groups(format_, {packed_.get() + group * group_bytes_, together, blocks, bytes.data(),
-                                  rounded.data(), columns, results + first_row, rows_,
-                                  std::min(together * packed_rows, rows_ - first_row)});
-        group += together;
+        kernels_.multiply_group(
+            format_, {packed_.get() + group * group_bytes_, blocks, bytes.data(), rounded.data(), columns,
+                      results + first_row, rows_, std::min(packed_rows, rows_ - first_row)});
     }
-#else
-    (void)inputs, (void)columns, (void)results, (void)first_group, (void)last_group;
-#endif
 }
 
 void packed_product(ggml_tensor *result, int thread, int threads, void *userdata) {

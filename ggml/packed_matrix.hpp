@@ -11,6 +11,8 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "packed_kernels.hpp"
 
@@ -23,8 +25,11 @@ public:
     // The format for weights of a ggml_type `width` columns wide; nothing when this processor, the type or
     // the width has none.
     static std::optional<PackedFormat> format_here(int type, int64_t width);
+    // What this processor can run, the best first; empty where there are no kernels for it.
+    static std::vector<std::string> instruction_sets();
 
-    PackedMatrix(PackedFormat format, int64_t rows, int64_t width);
+    // Throws std::invalid_argument for an instruction set that this processor lacks.
+    PackedMatrix(PackedFormat format, int64_t rows, int64_t width, const std::string &instruction_set);
 
     // Takes `rows` rows of weights in GGML's layout, which become row `first_row` and following.
     void pack(int64_t first_row, int64_t rows, const void *stored);
@@ -45,6 +50,7 @@ private:
     };
     static constexpr std::align_val_t alignment{64};
 
+    const PackedKernels &kernels_;
     PackedFormat format_;
     int64_t rows_, width_, group_bytes_;
     std::unique_ptr<uint8_t[], Free> packed_;

@@ -16,6 +16,10 @@ bool runs_here(const std::string &instruction_set) {
     if (instruction_set == "avx2") {
         return has_avx2;
     }
+#elif defined(GGTTS_ARM_KERNELS)
+    if (instruction_set == "neon") {
+        return true;  // all 64-bit processors of ARM
+    }
 #endif
     return instruction_set == "generic";
 }
@@ -24,7 +28,7 @@ bool runs_here(const std::string &instruction_set) {
 
 std::vector<std::string> instruction_sets() {
     std::vector<std::string> present;
-    for (const char *name : {"avx512", "avx2", "generic"}) {
+    for (const char *name : {"avx512", "avx2", "neon", "generic"}) {
         if (runs_here(name)) {
             present.emplace_back(name);
         }
@@ -44,6 +48,10 @@ const VectorKernels &vector_kernels(const std::string &instruction_set) {
     }
     if (wanted == "avx2") {
         return avx2_kernels;
+    }
+#elif defined(GGTTS_ARM_KERNELS)
+    if (wanted == "neon") {
+        return neon_kernels;
     }
 #endif
     return generic_kernels;

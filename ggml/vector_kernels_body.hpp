@@ -3,9 +3,9 @@
 // merged.
 //
 // The including file defines `Vector` with: `Value`, `width`, load, store, broadcast, zero, multiply_add(a,
-// b, c) = a b + c, multiply, divide, round, minimum and maximum (the second where one is no number), sum,
-// scale_by_power(a, n) = a 2^n for whole n; `ExactVector`, which has some of them for float64; the constants
-// `vectors_per_panel`, `panel_width` and `rows_per_block`; and pack_panel.
+// b, c) = a b + c, multiply, divide, round, minimum and maximum (of a number and none: the second, or none),
+// sum, scale_by_power(a, n) = a 2^n for whole n; `ExactVector`, which has some of them for float64; the
+// constants `vectors_per_panel`, `panel_width` and `rows_per_block`; and pack_panel.
 #pragma once
 
 #include <cmath>

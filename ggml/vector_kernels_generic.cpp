@@ -1,11 +1,6 @@
 // Portable kernels: plain loops that compilers turn into whatever vectors the target has.
-#include <ggml.h>
-
 #include <cmath>
 #include <cstdint>
-#include <cstring>
-
-#include "vector_kernels.hpp"
 
 namespace ggtts::kernels {
 namespace {
@@ -83,43 +78,10 @@ constexpr int vectors_per_panel = 1;
 constexpr int64_t panel_width = vectors_per_panel * Vector::width;
 constexpr int rows_per_block = 4;
 
-float value_of(float value) {
-    return value;
-}
-float value_of(ggml_fp16_t value) {
-    return ggml_fp16_to_fp32(value);
-}
-float value_of(ggml_bf16_t value) {
-    return ggml_bf16_to_fp32(value);
-}
-
-template <class Element>
-void pack_elements(const StoredPanel &from, float *panel) {
-    const auto *values = static_cast<const Element *>(from.values);
-    std::memset(panel, 0, static_cast<size_t>(from.taps * from.inputs * panel_width) * sizeof(float));
-    for (int64_t r = 0; r < from.outputs; ++r) {
-        for (int64_t i = 0; i < from.inputs; ++i) {
-            for (int64_t k = 0; k < from.taps; ++k) {
-                panel[(k * from.inputs + i) * panel_width + r] =
-                    value_of(values[r * from.row + i * from.taps + k]);
-            }
-        }
-    }
-}
-
-void pack_panel(const StoredPanel &from, float *panel) {
-    if (from.type == GGML_TYPE_F32) {
-        pack_elements<float>(from, panel);
-    } else if (from.type == GGML_TYPE_F16) {
-        pack_elements<ggml_fp16_t>(from, panel);
-    } else {
-        pack_elements<ggml_bf16_t>(from, panel);
-    }
-}
-
 }  // namespace
 }  // namespace ggtts::kernels
 
+#include "panel_packing.hpp"
 #include "vector_kernels_body.hpp"
 
 namespace ggtts::kernels {

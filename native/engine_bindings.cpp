@@ -13,6 +13,8 @@
 #include <cstring>
 #include <memory>
 
+#include <packed_matrix.hpp>
+
 #include "backend.hpp"
 #include "bindings.hpp"
 #include "errors.hpp"
@@ -28,6 +30,15 @@ using namespace nb::literals;
 
 namespace ggtts {
 namespace {
+
+// The bytes of a file name as os.fsencode gives them: on Linux a name need not be text.
+std::string file_name(const nb::object &path) {
+    PyObject *encoded = nullptr;
+    if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0)
+        throw nb::python_error();
+    const auto bytes = nb::steal<nb::bytes>(encoded);
+    return {bytes.c_str(), bytes.size()};
+}
 
 using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using FloatArray = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
@@ -251,8 +262,14 @@ void bind_types(nb::module_ &m) {
 
 void bind_weights(nb::module_ &m) {
     nb::class_<GgufFile>(m, "GgufFile", "A GGUF file mapped into memory.")
-        .def(nb::init<const std::string &>(), "path"_a)
-        .def_prop_ro("path", &GgufFile::path)
+        .def(
+            "__init__", [](GgufFile *file, const nb::object &path) { new (file) GgufFile(file_name(path)); },
+            "path"_a, nb::sig("def __init__(self, path: str | bytes | os.PathLike[str]) -> None"))
+        .def_prop_ro("path",
+                     [](const GgufFile &file) {
+                         return nb::steal<nb::str>(PyUnicode_DecodeFSDefaultAndSize(
+                             file.path().data(), static_cast<Py_ssize_t>(file.path().size())));
+                     })
         .def_prop_ro("metadata", [](const GgufFile &file) { return metadata(file); })
         .def_prop_ro("names",
                      [](const GgufFile &file) {
@@ -280,12 +297,15 @@ void bind_weights(nb::module_ &m) {
         .def("array", &weight_array, "name"_a, "A float32 copy.")
         .def("rows", &weight_rows, "name"_a, "ids"_a, "Rows of a matrix as float32 [ids, width].");
 
+    m.def("packed_instruction_sets", &kernels::PackedMatrix::instruction_sets,
+          "Of packed quantised matrices: what this processor can run, the best first.");
     nb::class_<Weights>(m, "Weights", "The weights of one file on one device.")
         .def(nb::new_([](std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file) {
                  return std::make_shared<Weights>(std::move(backend), std::move(file));
              }),
              "backend"_a, "file"_a)
-        .def("matrix", &Weights::matrix, "names"_a)
+        .def("matrix", &Weights::matrix, "names"_a, "instruction_set"_a = nb::none(),
+             "Several names are one matrix; `instruction_set` is one of packed_instruction_sets().")
         .def("can_join", &Weights::can_join, "names"_a)
         .def(
             "tensor",

@@ -59,19 +59,26 @@ bool Weights::can_join(const std::vector<std::string> &names) const {
     }
 }
 
-std::shared_ptr<kernels::PackedMatrix> Weights::packed_matrix(const ggml_tensor *tensor) const {
+std::shared_ptr<kernels::PackedMatrix> Weights::packed_matrix(
+    const ggml_tensor *tensor, const std::optional<std::string> &instruction_set) const {
     if (!backend_->is_cpu() || ggml_n_dims(tensor) > 2)
         return nullptr;
     const auto format = kernels::PackedMatrix::format_here(tensor->type, tensor->ne[0]);
-    return format ? std::make_shared<kernels::PackedMatrix>(*format, tensor->ne[1], tensor->ne[0]) : nullptr;
+    if (!format)
+        return nullptr;
+    const auto wanted = instruction_set.value_or(kernels::PackedMatrix::instruction_sets().front());
+    return std::make_shared<kernels::PackedMatrix>(*format, tensor->ne[1], tensor->ne[0], wanted);
 }
 
-Tensor Weights::matrix(const std::vector<std::string> &names) {
+Tensor Weights::matrix(const std::vector<std::string> &names,
+                       const std::optional<std::string> &instruction_set) {
     std::lock_guard lock(mutex_);
     std::vector<const FileTensor *> parts = parts_of_matrix(names);
     Key key = "matrix";
     for (const std::string &name : names)
         key += ":" + name;
+    if (instruction_set)
+        key += ":" + *instruction_set;
     const auto found = known_.find(key);
     if (found != known_.end())
         return leaf(found->second);
@@ -79,7 +86,7 @@ Tensor Weights::matrix(const std::vector<std::string> &names) {
     for (size_t i = 1; i < parts.size(); ++i)
         shape[1] += parts[i]->shape[1];
     ggml_tensor *raw = describe_tensor(names.front(), parts.front()->type, shape);
-    if (auto packed = packed_matrix(raw)) {
+    if (auto packed = packed_matrix(raw, instruction_set)) {
         to_pack_.push_back({packed, std::move(parts)});
         return leaf(
             known_.emplace(key, Tensor{raw, nullptr, nullptr, true, std::move(packed)}).first->second);

@@ -27,8 +27,9 @@ public:
     const std::shared_ptr<Backend> &backend() const { return backend_; }
 
     // The left operand of matrix products: may be stored in a repacked layout. Several names are one matrix
-    // with the rows of all of them, one below the other.
-    Tensor matrix(const std::vector<std::string> &names);
+    // with the rows of all of them, one below the other. `instruction_set` is one of those that
+    // kernels::PackedMatrix knows, and matters where the matrix is packed; without it, the best is taken.
+    Tensor matrix(const std::vector<std::string> &names, const std::optional<std::string> &instruction_set);
     // Whether several matrices can be used as one without a second copy in memory.
     bool can_join(const std::vector<std::string> &names) const;
     // As stored, or converted to another float type.
@@ -60,7 +61,8 @@ private:
     };
 
     std::vector<const FileTensor *> parts_of_matrix(const std::vector<std::string> &names) const;
-    std::shared_ptr<kernels::PackedMatrix> packed_matrix(const ggml_tensor *tensor) const;
+    std::shared_ptr<kernels::PackedMatrix> packed_matrix(
+        const ggml_tensor *tensor, const std::optional<std::string> &instruction_set) const;
     ggml_tensor *describe_tensor(const std::string &name, ggml_type type, const std::vector<int64_t> &shape);
     ggml_backend_buffer_type_t choose_buffer_type(const ggml_tensor *tensor, bool as_matrix) const;
     bool matrix_product_supported(ggml_backend_buffer_type_t type, const ggml_tensor *matrix) const;

@@ -3,6 +3,7 @@ The native engine of ggtts: GGML devices, weights, graphs and samplers.
 """
 
 from collections.abc import Sequence
+import os
 from typing import Annotated, overload
 
 import numpy
@@ -75,7 +76,7 @@ def type_layout(dtype: str) -> tuple:
 class GgufFile:
     """A GGUF file mapped into memory."""
 
-    def __init__(self, path: str) -> None: ...
+    def __init__(self, path: str | bytes | os.PathLike[str]) -> None: ...
 
     @property
     def path(self) -> str: ...
@@ -101,12 +102,20 @@ class GgufFile:
     def rows(self, name: str, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> NDArray:
         """Rows of a matrix as float32 [ids, width]."""
 
+def packed_instruction_sets() -> list[str]:
+    """
+    Of packed quantised matrices: what this processor can run, the best first.
+    """
+
 class Weights:
     """The weights of one file on one device."""
 
     def __init__(self, backend: Backend, file: GgufFile) -> None: ...
 
-    def matrix(self, names: Sequence[str]) -> Tensor: ...
+    def matrix(self, names: Sequence[str], instruction_set: str | None = None) -> Tensor:
+        """
+        Several names are one matrix; `instruction_set` is one of packed_instruction_sets().
+        """
 
     def can_join(self, names: Sequence[str]) -> bool: ...
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
 
+from ggtts import _native
 from ggtts.core.engine import Engine
 
 TYPES = [Type.Q8_0, Type.Q4_K, Type.Q5_K, Type.Q6_K]
@@ -101,6 +102,21 @@ def test_joined_matrices_are_one_below_the_other(path: Path, kind: Type, columns
     joined = product(engine, path, names, x)
     apart = np.concatenate([product(engine, path, (name,), x) for name in names], axis=1)
     np.testing.assert_array_equal(joined, apart)
+
+
+@pytest.mark.parametrize(("kind", "rows", "width"), cases())
+def test_instruction_sets_agree_to_the_bit(path: Path, kind: Type, rows: int, width: int) -> None:
+    engine, sets = Engine("cpu", 1), _native.packed_instruction_sets()
+    for columns in COLUMNS:
+        x = np.random.default_rng(columns).standard_normal((columns, width)).astype(np.float32)
+        results = []
+        for instructions in sets:
+            graph = engine.graph()
+            weights = _native.Weights(engine.backend, engine.weights(path).file)
+            weight = weights.matrix([name_of(kind, rows, width)], instructions)
+            results.append(graph.program({"y": weight @ graph.input("x", (width, columns))})(x=x)["y"])
+        for result in results[1:]:
+            np.testing.assert_array_equal(result, results[0])
 
 
 def test_what_can_be_joined(path: Path) -> None:
