@@ -86,6 +86,7 @@ Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor
     ggml_tensor *result = ggml_custom_4d(
         graph->room(), GGML_TYPE_F32, q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2], 1, 1, operands.data(),
         static_cast<int>(operands.size()), kernels::attention, GGML_N_TASKS_MAX, settings.get());
+    ggml_set_name(result, "attention");
     return node(graph, result);
 }
 
