@@ -70,9 +70,31 @@ std::shared_ptr<const ConvPlan> packed_conv(const ConvShape &shape, const float 
     return std::make_shared<PackedConv>(shape, matrices, bias, instruction_set);
 }
 
+std::shared_ptr<const ConvPlan> packed_conv(const ConvShape &shape, const StoredWeights &weights,
+                                            const float *bias, const std::string &instruction_set) {
+    if (shape.groups > 1 || shape.outputs >= fewest_outputs) {
+        return std::make_shared<PackedConv>(shape, weights, bias, instruction_set);
+    }
+    const int64_t rows = shape.outputs * shape.inputs;
+    std::vector<float> stored(static_cast<size_t>(rows * shape.taps)), matrices(stored.size());
+    weights.read(0, rows * shape.taps, stored.data());
+    for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t tap = 0; tap < shape.taps; ++tap) {
+            matrices[static_cast<size_t>(tap * rows + row)] =
+                stored[static_cast<size_t>(row * shape.taps + tap)];
+        }
+    }
+    return std::make_shared<DotConv>(shape, matrices.data(), bias, instruction_set);
+}
+
 std::shared_ptr<const ConvPlan> stored_conv(const ConvShape &shape, StoredWeights weights, const float *bias,
                                             const std::string &instruction_set) {
     return std::make_shared<StoredConv>(shape, std::move(weights), bias, instruction_set);
+}
+
+std::shared_ptr<const ConvPlan> transposed_conv(const TransposedShape &shape, const StoredWeights &weights,
+                                                const float *bias, const std::string &instruction_set) {
+    return std::make_shared<PackedConv>(shape, weights, bias, instruction_set);
 }
 
 void conv1d(ggml_tensor *result, int thread, int threads, void *userdata) {

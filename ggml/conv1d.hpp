@@ -58,14 +58,7 @@ private:
     ConvShape shape_;
 };
 
-// Weights packed once: for little work at a time, and for matrices that no file holds. `matrices` is [taps,
-// outputs of all groups, inputs], `bias` [outputs of all groups] or null. `instruction_set` is "best" or one
-// of instruction_sets(); throws std::invalid_argument for one this processor does not have.
-std::shared_ptr<const ConvPlan> packed_conv(const ConvShape &shape, const float *matrices, const float *bias,
-                                            const std::string &instruction_set);
-
-// Weights [outputs of all groups, inputs, taps] of somebody else's, the taps fastest, as checkpoints have
-// them.
+// Weights in a file, say: float32 or a half precision.
 struct StoredWeights {
     const void *values;
     int type;                           // of GGML
@@ -73,15 +66,38 @@ struct StoredWeights {
     // Told about parts of the values that are not needed for a while; may be empty.
     std::function<void(const void *begin, size_t bytes)> release;
 
-    // float32 and the half precisions.
     static bool can_be(int type);
+    // `count` of them from the one at `first`.
+    void read(int64_t first, int64_t count, float *out) const;
 };
 
-// Weights left where they are, and packed panel by panel whenever they are used: for many samples at a time,
-// next to which that is little work. They take no memory of their own and no time to load. Throws as
-// packed_conv does.
+// All of these take a `bias` [outputs of all groups] or null, and an `instruction_set` that is "best" or one
+// of instruction_sets(); they throw std::invalid_argument for one this processor does not have, and for
+// weights of another type.
+
+// Weights packed once: for little work at a time. `matrices` is [taps, outputs of all groups, inputs].
+std::shared_ptr<const ConvPlan> packed_conv(const ConvShape &shape, const float *matrices, const float *bias,
+                                            const std::string &instruction_set);
+// The same of weights [outputs of all groups, inputs, taps], as checkpoints have them.
+std::shared_ptr<const ConvPlan> packed_conv(const ConvShape &shape, const StoredWeights &weights,
+                                            const float *bias, const std::string &instruction_set);
+
+// Weights [outputs of all groups, inputs, taps] left where they are, and packed panel by panel whenever they
+// are used: for many samples at a time, next to which that is little work. They take no memory of their own
+// and no time to load.
 std::shared_ptr<const ConvPlan> stored_conv(const ConvShape &shape, StoredWeights weights, const float *bias,
                                             const std::string &instruction_set);
+
+struct TransposedShape {
+    int64_t inputs, outputs, kernel;
+    int64_t stride;  // divides the kernel
+};
+
+// A transposed convolution as one of kernel / stride taps whose outputs are `stride` samples, [stride,
+// outputs], from weights [inputs, outputs, kernel]; the bias is [outputs]. y[t, j, o] = bias[o] + sum over m
+// and i of weight[i, o, m * stride + j] x[t + past - m, i], with past = kernel / stride - 1. Packed once.
+std::shared_ptr<const ConvPlan> transposed_conv(const TransposedShape &shape, const StoredWeights &weights,
+                                                const float *bias, const std::string &instruction_set);
 
 // GGML custom operation. Sources: x f32 [inputs, (time - 1) * stride + reach], and a residual like the result
 // if there is one; result [outputs, time]; settings: a ConvPlan.

@@ -26,7 +26,50 @@ constexpr int64_t jobs_per_thread = 4;
 // Less is not worth a call of the system.
 constexpr size_t least_release = size_t{1} << 18;
 
+size_t value_bytes(int type) {
+    return ggml_type_size(static_cast<ggml_type>(type));
+}
+
+void require_type(int type) {
+    if (!StoredWeights::can_be(type)) {
+        throw std::invalid_argument(std::string("weights of type ") +
+                                    ggml_type_name(static_cast<ggml_type>(type)) +
+                                    " are no floats to be used as they are");
+    }
+}
+
+ConvShape direct_shape(const TransposedShape &shape) {
+    if (shape.stride < 1 || shape.kernel % shape.stride != 0) {
+        throw std::invalid_argument("a kernel of length " + std::to_string(shape.kernel) +
+                                    " is not a multiple of the stride " + std::to_string(shape.stride));
+    }
+    return {shape.kernel / shape.stride, shape.stride * shape.outputs, shape.inputs};
+}
+
+// The bias of a transposed convolution for each of the samples that a stride makes; zeros without one.
+std::vector<float> repeated(const float *bias, const TransposedShape &shape) {
+    std::vector<float> all(static_cast<size_t>(shape.stride * shape.outputs), 0.0f);
+    for (int64_t phase = 0; bias != nullptr && phase < shape.stride; ++phase) {
+        std::copy_n(bias, shape.outputs, all.begin() + phase * shape.outputs);
+    }
+    return all;
+}
+
 }  // namespace
+
+bool StoredWeights::can_be(int type) {
+    return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
+}
+
+void StoredWeights::read(int64_t first, int64_t count, float *out) const {
+    if (type == GGML_TYPE_F32) {
+        std::copy_n(static_cast<const float *>(values) + first, count, out);
+    } else if (type == GGML_TYPE_F16) {
+        ggml_fp16_to_fp32_row(static_cast<const ggml_fp16_t *>(values) + first, out, count);
+    } else {
+        ggml_bf16_to_fp32_row(static_cast<const ggml_bf16_t *>(values) + first, out, count);
+    }
+}
 
 PanelConv::PanelConv(const ConvShape &shape, const float *bias, const std::string &instruction_set)
     : ConvPlan(shape),
@@ -143,21 +186,87 @@ void PanelConv::compute_panel(const ConvOperands &operands, int64_t first, int64
     }
 }
 
-PackedConv::PackedConv(const ConvShape &shape, const float *matrices, const float *bias,
-                       const std::string &instruction_set)
+void PanelConv::pack(const StoredWeights &weights, const Panel &panel, float *values) const {
+    const int64_t row = shape().inputs * shape().taps;
+    const size_t begin = static_cast<size_t>(panel.first * row) * value_bytes(weights.type);
+    kernels_.pack_panel({static_cast<const uint8_t *>(weights.values) + begin, weights.type, row, panel.width,
+                         shape().inputs, shape().taps},
+                        values);
+}
+
+PackedConv::PackedConv(const ConvShape &shape, const float *bias, const std::string &instruction_set)
     : PanelConv(shape, bias, instruction_set), values_(static_cast<size_t>(panels() * panel_values())) {
     std::fill_n(values_.get(), panels() * panel_values(), 0.0f);
+}
+
+// Where the weight of an output, counted over all groups, is.
+float *PackedConv::column(int64_t tap, int64_t input, int64_t output) {
+    const int64_t of_group = panels() / shape().groups, inside = output % shape().outputs;
+    const int64_t panel = output / shape().outputs * of_group + inside / panel_width();
+    return values_.get() + panel * panel_values() + (tap * shape().inputs + input) * panel_width() +
+           inside % panel_width();
+}
+
+PackedConv::PackedConv(const ConvShape &shape, const float *matrices, const float *bias,
+                       const std::string &instruction_set)
+    : PackedConv(shape, bias, instruction_set) {
     // Row by row of the source: reading it across its rows would miss the cache at every step.
     for (int64_t tap = 0; tap < shape.taps; ++tap) {
-        for (int64_t index = 0; index < panels(); ++index) {
-            const Panel panel = panel_at(index);
-            float *values = values_.get() + index * panel_values() + tap * shape.inputs * panel_width();
-            for (int64_t r = 0; r < panel.width; ++r) {
-                const float *row = matrices + (tap * shape.all_outputs() + panel.first + r) * shape.inputs;
-                for (int64_t input = 0; input < shape.inputs; ++input) {
-                    values[input * panel_width() + r] = row[input];
-                }
+        for (int64_t output = 0; output < shape.all_outputs(); ++output, matrices += shape.inputs) {
+            float *values = column(tap, 0, output);
+            for (int64_t input = 0; input < shape.inputs; ++input) {
+                values[input * panel_width()] = matrices[input];
             }
+        }
+    }
+}
+
+PackedConv::PackedConv(const ConvShape &shape, const StoredWeights &weights, const float *bias,
+                       const std::string &instruction_set)
+    : PanelConv(shape, bias, instruction_set), values_(static_cast<size_t>(panels() * panel_values())) {
+    require_type(weights.type);
+    for (int64_t index = 0; index < panels(); ++index) {
+        pack(weights, panel_at(index), values_.get() + index * panel_values());
+    }
+    const int64_t count = shape.all_outputs() * shape.inputs * shape.taps;
+    if (weights.release) {
+        weights.release(weights.values, static_cast<size_t>(count) * value_bytes(weights.type));
+    }
+}
+
+PackedConv::PackedConv(const TransposedShape &shape, const StoredWeights &weights, const float *bias,
+                       const std::string &instruction_set)
+    : PackedConv(direct_shape(shape), repeated(bias, shape).data(), instruction_set) {
+    require_type(weights.type);
+    const int64_t row_length = shape.outputs * shape.kernel;
+    std::vector<float> row(static_cast<size_t>(row_length));
+    for (int64_t input = 0; input < shape.inputs; ++input) {
+        weights.read(input * row_length, row_length, row.data());
+        // So few outputs at a time that their weights stay in the first-level cache.
+        for (int64_t output = 0; output < shape.outputs; output += panel_width()) {
+            const int64_t end = std::min(output + panel_width(), shape.outputs);
+            for (int64_t place = 0; place < shape.kernel; ++place) {
+                pack_transposed(shape, row.data(), input, output, end, place);
+            }
+        }
+    }
+    if (weights.release) {
+        weights.release(weights.values,
+                        static_cast<size_t>(shape.inputs * row_length) * value_bytes(weights.type));
+    }
+}
+
+// The weights of outputs [begin, end) at one place of the kernel.
+void PackedConv::pack_transposed(const TransposedShape &shape, const float *row, int64_t input, int64_t begin,
+                                 int64_t end, int64_t place) {
+    const int64_t tap = this->shape().taps - 1 - place / shape.stride;
+    const int64_t first = place % shape.stride * shape.outputs;
+    // Neighbours up to the end of a panel.
+    for (int64_t output = begin, count; output < end; output += count) {
+        count = std::min(panel_width() - (first + output) % panel_width(), end - output);
+        float *to = column(tap, input, first + output);
+        for (int64_t i = 0; i < count; ++i) {
+            to[i] = row[(output + i) * shape.kernel + place];
         }
     }
 }
@@ -170,27 +279,14 @@ int64_t PackedConv::samples_per_job() const {
     return samples_per_tile;
 }
 
-bool StoredWeights::can_be(int type) {
-    return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
-}
-
 StoredConv::StoredConv(const ConvShape &shape, StoredWeights weights, const float *bias,
                        const std::string &instruction_set)
-    : PanelConv(shape, bias, instruction_set),
-      weights_(std::move(weights)),
-      value_bytes_(weights_.type == GGML_TYPE_F32 ? sizeof(float) : sizeof(ggml_fp16_t)) {
-    if (!StoredWeights::can_be(weights_.type)) {
-        throw std::invalid_argument(std::string("weights of type ") +
-                                    ggml_type_name(static_cast<ggml_type>(weights_.type)) +
-                                    " cannot stay where they are");
-    }
+    : PanelConv(shape, bias, instruction_set), weights_(std::move(weights)) {
+    require_type(weights_.type);
 }
 
 const float *StoredConv::values_of(const Panel &panel, float *room) const {
-    const int64_t row = shape().inputs * shape().taps;
-    const auto *values =
-        static_cast<const uint8_t *>(weights_.values) + static_cast<size_t>(panel.first * row) * value_bytes_;
-    kernels().pack_panel({values, weights_.type, row, panel.width, shape().inputs, shape().taps}, room);
+    pack(weights_, panel, room);
     return room;
 }
 
@@ -204,7 +300,7 @@ int64_t StoredConv::samples_per_job() const {
 }
 
 void StoredConv::done_with(int64_t first, int64_t outputs) const {
-    const size_t row_bytes = static_cast<size_t>(shape().inputs * shape().taps) * value_bytes_;
+    const size_t row_bytes = static_cast<size_t>(shape().inputs * shape().taps) * value_bytes(weights_.type);
     const size_t bytes = static_cast<size_t>(outputs) * row_bytes;
     if (weights_.release && bytes >= least_release) {
         weights_.release(

@@ -26,6 +26,8 @@ protected:
     // Values in a panel: [taps, inputs, panel_width].
     int64_t panel_values() const { return shape().taps * shape().inputs * panel_width(); }
     const VectorKernels &kernels() const { return kernels_; }
+    // Packs a panel of weights [outputs, inputs, taps].
+    void pack(const StoredWeights &weights, const Panel &panel, float *values) const;
 
 private:
     // A run of neighbouring values of x that every output of a panel reads, and their weights.
@@ -66,8 +68,17 @@ class PackedConv : public PanelConv {
 public:
     PackedConv(const ConvShape &shape, const float *matrices, const float *bias,
                const std::string &instruction_set);
+    PackedConv(const ConvShape &shape, const StoredWeights &weights, const float *bias,
+               const std::string &instruction_set);
+    PackedConv(const TransposedShape &shape, const StoredWeights &weights, const float *bias,
+               const std::string &instruction_set);
 
 private:
+    // Values all zero.
+    PackedConv(const ConvShape &shape, const float *bias, const std::string &instruction_set);
+    float *column(int64_t tap, int64_t input, int64_t output);
+    void pack_transposed(const TransposedShape &shape, const float *row, int64_t input, int64_t begin,
+                         int64_t end, int64_t place);
     const float *values_of(const Panel &panel, float *room) const override;
     int64_t samples_per_job() const override;
 
@@ -86,7 +97,6 @@ private:
     void done_with(int64_t first, int64_t outputs) const override;
 
     StoredWeights weights_;
-    size_t value_bytes_;
 };
 
 }  // namespace ggtts::kernels

@@ -51,7 +51,8 @@ Tensor conv1d(const Tensor &a, std::shared_ptr<const kernels::ConvPlan> plan, co
         operands.push_back(dense(*residual).raw);
     }
     const int64_t outputs = shape.all_outputs();
-    return named(fused(graph, std::move(operands), outputs, time, kernels::conv1d, std::move(plan)), "conv1d");
+    return named(fused(graph, std::move(operands), outputs, time, kernels::conv1d, std::move(plan)),
+                 "conv1d");
 }
 
 Tensor activate(const Tensor &a, const std::string &name, const std::vector<Tensor> &vectors,

@@ -59,29 +59,55 @@ std::shared_ptr<const ConvPlan> plan_of_matrices(const Matrices &matrices, const
     return kernels::packed_conv(shape, matrices.data(), values, instruction_set);
 }
 
-std::shared_ptr<const ConvPlan> plan_of_file(std::shared_ptr<const GgufFile> file, const std::string &name,
-                                             const std::array<int64_t, 3> &sizes,
-                                             const std::optional<Bias> &bias, int64_t dilation,
-                                             const std::string &instruction_set, int64_t stride,
-                                             int64_t groups) {
+using Sizes = std::array<int64_t, 3>;
+
+// A weight of a file, which must have so many values.
+kernels::StoredWeights stored_weights(std::shared_ptr<const GgufFile> file, const std::string &name,
+                                      const Sizes &sizes) {
     const FileTensor &tensor = file->tensor(name);
-    const auto [outputs, inputs, taps] = sizes;
-    const ConvShape shape{taps, outputs_of_group(outputs, groups), inputs, groups, dilation, stride};
-    shape.check();
-    size_t values = 1;
+    size_t present = 1, wanted = 1;
     for (const int64_t length : tensor.shape) {
-        values *= static_cast<size_t>(length);
+        present *= static_cast<size_t>(length);
     }
-    if (static_cast<size_t>(outputs) * static_cast<size_t>(inputs) * static_cast<size_t>(taps) != values) {
-        throw std::invalid_argument("'" + name + "' has " + std::to_string(values) + " values, not " +
-                                    std::to_string(outputs) + " x " + std::to_string(inputs) + " x " +
-                                    std::to_string(taps));
+    for (const int64_t length : sizes) {
+        if (length < 1) {
+            throw std::invalid_argument("a convolution without weights");
+        }
+        wanted *= static_cast<size_t>(length);
+    }
+    if (wanted != present) {
+        throw std::invalid_argument("'" + name + "' has " + std::to_string(present) + " values, not " +
+                                    std::to_string(sizes[0]) + " x " + std::to_string(sizes[1]) + " x " +
+                                    std::to_string(sizes[2]));
     }
     const auto release = [&mapping = file->mapping()](const void *begin, size_t bytes) {
         mapping.release(begin, bytes);
     };
-    kernels::StoredWeights weights{tensor.data, tensor.type, file, release};
-    return kernels::stored_conv(shape, std::move(weights), checked_bias(bias, outputs), instruction_set);
+    return {tensor.data, tensor.type, file, release};
+}
+
+std::shared_ptr<const ConvPlan> plan_of_file(std::shared_ptr<const GgufFile> file, const std::string &name,
+                                             const Sizes &sizes, const std::optional<Bias> &bias,
+                                             int64_t dilation, const std::string &instruction_set,
+                                             int64_t stride, int64_t groups, bool packed) {
+    const auto [outputs, inputs, taps] = sizes;
+    const ConvShape shape{taps, outputs_of_group(outputs, groups), inputs, groups, dilation, stride};
+    auto weights = stored_weights(std::move(file), name, sizes);
+    const float *values = checked_bias(bias, outputs);
+    if (packed) {
+        return kernels::packed_conv(shape, weights, values, instruction_set);
+    }
+    return kernels::stored_conv(shape, std::move(weights), values, instruction_set);
+}
+
+std::shared_ptr<const ConvPlan> transposed_plan_of_file(std::shared_ptr<const GgufFile> file,
+                                                        const std::string &name, const Sizes &sizes,
+                                                        const std::optional<Bias> &bias, int64_t stride,
+                                                        const std::string &instruction_set) {
+    const auto [inputs, outputs, kernel] = sizes;
+    const auto weights = stored_weights(std::move(file), name, sizes);
+    return kernels::transposed_conv({inputs, outputs, kernel, stride}, weights, checked_bias(bias, outputs),
+                                    instruction_set);
 }
 
 using ExactRows = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -114,16 +140,15 @@ void bind_plans(nb::module_ &m) {
              "Packed from matrices [taps, outputs, inputs of a group] and a bias [outputs] or None.")
         .def_static("of_file", &plan_of_file, "file"_a, "name"_a, "sizes"_a, "bias"_a.none(),
                     "dilation"_a = 1, "instruction_set"_a = "best", "stride"_a = 1, "groups"_a = 1,
-                    "Read where they lie in a file, as (outputs, inputs of a group, taps).")
+                    "packed"_a = false,
+                    "Of weights (outputs, inputs of a group, taps) of a file, packed or read where they lie.")
+        .def_static(
+            "transposed_of_file", &transposed_plan_of_file, "file"_a, "name"_a, "sizes"_a, "bias"_a.none(),
+            "stride"_a, "instruction_set"_a = "best",
+            "Of a transposed convolution's weights (inputs, outputs, kernel): stride * outputs an input.")
         .def_prop_ro(
             "reach", [](const ConvPlan &plan) { return plan.shape().reach(); },
             "How many samples an output reads, gaps included.");
-    m.def(
-        "can_stay_in_file",
-        [](const GgufFile &file, const std::string &name) {
-            return kernels::StoredWeights::can_be(file.tensor(name).type);
-        },
-        "file"_a, "name"_a, "Whether ConvPlan.of_file reads weights of this type.");
     m.def("exact_product", &exact_product, "x"_a, "weights"_a, "instruction_set"_a = "best",
           "x [rows, inputs] times the transpose of weights [outputs, inputs], in float64 on the calling "
           "thread.");

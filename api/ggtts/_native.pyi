@@ -140,15 +140,20 @@ class ConvPlan:
         """
 
     @staticmethod
-    def of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best', stride: int = 1, groups: int = 1) -> ConvPlan:
-        """Read where they lie in a file, as (outputs, inputs of a group, taps)."""
+    def of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best', stride: int = 1, groups: int = 1, packed: bool = False) -> ConvPlan:
+        """
+        Of weights (outputs, inputs of a group, taps) of a file, packed or read where they lie.
+        """
+
+    @staticmethod
+    def transposed_of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, stride: int, instruction_set: str = 'best') -> ConvPlan:
+        """
+        Of a transposed convolution's weights (inputs, outputs, kernel): stride * outputs an input.
+        """
 
     @property
     def reach(self) -> int:
         """How many samples an output reads, gaps included."""
-
-def can_stay_in_file(file: GgufFile, name: str) -> bool:
-    """Whether ConvPlan.of_file reads weights of this type."""
 
 def exact_product(x: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], instruction_set: str = 'best') -> NDArray[numpy.float64]:
     """

@@ -134,9 +134,9 @@ class Weights:
         """Tell whether `matrix` takes these names together without holding them in memory twice."""
         return self._checked(self._native.can_join, list(names))
 
-    def can_stay_in_file(self, name: str) -> bool:
-        """Tell whether `ConvPlan.of_file` can read a weight."""
-        return bool(self._checked(_native.can_stay_in_file, self.file, name))
+    def has_floats(self, name: str) -> bool:
+        """Tell whether a weight is stored in float32 or a half precision, which `ConvPlan.of_file` reads."""
+        return self.dtype(name) in {"f32", "f16", "bf16"}
 
     def tensor(self, name: str, dtype: str | None = None) -> _native.Tensor:
         """A weight as stored, or converted to "f32", "f16" or "bf16"."""

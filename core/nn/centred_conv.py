@@ -6,12 +6,10 @@ ends they compute what can be computed: `needs` tells how much of its surroundin
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..engine import Tensor, WeightScope
 from .activations import Activation, Identity
 from .stretch import Span, Stretch
-from .taps import bias_of, kernel_of, kernel_taps, matrix_taps
+from .taps import kernel_shape, kernel_taps, transposed_taps
 
 
 class Conv1d:
@@ -83,16 +81,12 @@ class ConvTranspose1d:
         extra: int = 0,
         activation: Activation | None = None,
     ) -> None:
-        weight = kernel_of(scope)
-        inputs, outputs, kernel = weight.shape
+        _, outputs, kernel = kernel_shape(scope)
         if kernel % stride:
             raise ValueError(f"a kernel of length {kernel} is not a multiple of the stride {stride}")
         if extra > cut:
             raise ValueError(f"{extra} extra positions where {cut} are cut away")
-        by_delay = weight.reshape(inputs, outputs, kernel // stride, stride).transpose(2, 3, 1, 0)
-        matrices = by_delay[::-1].reshape(kernel // stride, stride * outputs, inputs)
-        bias = bias_of(scope)
-        self._taps = matrix_taps(scope, matrices, None if bias is None else np.tile(bias, stride))
+        self._taps = transposed_taps(scope, stride)
         self._past = self._taps.reach - 1
         self._outputs, self._stride, self._activation = outputs, stride, activation or Identity()
         self._kernel: int = kernel

@@ -14,7 +14,7 @@ import numpy as np
 from ..engine import Tensor, WeightScope
 from .activations import Activation, Identity
 from .streaming import Allocate, Memory, with_left_context
-from .taps import Taps, bias_of, kernel_of, kernel_shape, kernel_taps, matrix_taps, pointwise_taps
+from .taps import Taps, bias_of, kernel_of, kernel_shape, kernel_taps, pointwise_taps, transposed_taps
 
 Padding = Literal["zeros", "replicate"]
 
@@ -88,13 +88,9 @@ class CausalConvTranspose1d:
     """
 
     def __init__(self, scope: WeightScope, *, stride: int, activation: Activation | None = None) -> None:
-        weight = kernel_of(scope)
-        inputs, outputs, kernel = weight.shape
+        inputs, outputs, kernel = kernel_shape(scope)
         _require_multiple(kernel, stride)
-        by_delay = weight.reshape(inputs, outputs, kernel // stride, stride).transpose(2, 3, 1, 0)
-        matrices = by_delay[::-1].reshape(kernel // stride, stride * outputs, inputs)
-        bias = bias_of(scope)
-        self._taps = matrix_taps(scope, matrices, None if bias is None else np.tile(bias, stride))
+        self._taps = transposed_taps(scope, stride)
         self._inputs, self._outputs, self._stride = inputs, outputs, stride
         self._activation = activation or Identity()
         self._past = self._taps.reach - 1

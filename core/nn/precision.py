@@ -44,7 +44,7 @@ class ManyPositionsScope(Float32Scope):
 
     def stays_in_file(self, name: str) -> bool:
         """Tell whether a matrix is used where it lies."""
-        return self.weights.on_cpu and self.weights.can_stay_in_file(self.full_name(name))
+        return self.weights.on_cpu and self.weights.has_floats(self.full_name(name))
 
     def can_join(self, *names: str) -> bool:
         """Tell whether `matrix` takes these names together."""

@@ -117,9 +117,26 @@ def kernel_taps(
     """Return `Taps` of `weight` (outputs, inputs of a group, kernel) and `bias` as the device computes them best.
 
     `many` says that outputs are computed many at a time. Then the CPU reads float weights where they lie in the file,
-    and there is nothing to load.
+    and there is nothing to load; else they are packed.
     """
     return _taps(_Kernel(scope, kernel_shape(scope)), stride, dilation, groups, many)
+
+
+def transposed_taps(scope: WeightScope, stride: int) -> Taps:
+    """Return `Taps` of a transposed convolution's `weight` (inputs, outputs, kernel) and `bias`.
+
+    A stride that divides the kernel makes it a convolution of kernel / stride taps, whose stride * outputs values are
+    those of `stride` samples: at input t + past, with past = kernel / stride - 1, output j * outputs + o is
+    bias[o] + sum over i, m of weight[i, o, m * stride + j] x[i, t + past - m].
+    """
+    weights, name, bias = scope.weights, scope.full_name("weight"), bias_of(scope)
+    if weights.on_cpu and weights.has_floats(name):
+        return FusedTaps(ConvPlan.transposed_of_file(weights.file, name, kernel_shape(scope), bias, stride))
+    weight = kernel_of(scope)
+    inputs, outputs, kernel = weight.shape
+    by_delay = weight.reshape(inputs, outputs, kernel // stride, stride).transpose(2, 3, 1, 0)
+    matrices = by_delay[::-1].reshape(kernel // stride, stride * outputs, inputs)
+    return matrix_taps(scope, matrices, None if bias is None else np.tile(bias, stride))
 
 
 def pointwise_taps(scope: WeightScope) -> Taps:
@@ -160,9 +177,9 @@ class _Kernel:
 
     def plan(self, stride: int, dilation: int, groups: int, many: bool) -> ConvPlan:
         bias, weights, name = bias_of(self.scope), self.scope.weights, self.scope.full_name("weight")
-        if many and weights.can_stay_in_file(name):
+        if weights.has_floats(name):
             return ConvPlan.of_file(
-                weights.file, name, self.shape, bias, dilation, stride=stride, groups=groups
+                weights.file, name, self.shape, bias, dilation, stride=stride, groups=groups, packed=not many
             )
         matrices = np.ascontiguousarray(self.array().transpose(2, 0, 1))
         return ConvPlan(matrices, bias, dilation, stride=stride, groups=groups)

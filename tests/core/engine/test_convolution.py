@@ -12,6 +12,7 @@ from ggtts import _native
 from ggtts.core.engine import ConvPlan, Engine
 from support.random_weights import write_weights
 from support.reference_conv import conv as reference_conv
+from support.reference_conv import conv_transpose as reference_conv_transpose
 
 INSTRUCTION_SETS = _native.instruction_sets()
 
@@ -151,11 +152,17 @@ def test_weights_of_a_file(
     packed = ConvPlan(matrices, bias, kind.dilation, instruction_set, **settings)
     graph = engine.graph()
     inputs = graph.input("x", x.shape[::-1]), graph.input("residual", residual.shape[::-1])
-    tensors = {name: inputs[0].conv1d(plan, inputs[1]) for name, plan in [("s", stored), ("p", packed)]}
+    packed_from_file = ConvPlan.of_file(
+        weights.file, "weight", kind.sizes, bias, kind.dilation, instruction_set, packed=True, **settings
+    )
+    plans = {"stored": stored, "packed": packed, "packed_from_file": packed_from_file}
+    tensors = {name: inputs[0].conv1d(plan, inputs[1]) for name, plan in plans.items()}
     expected = residual + reference_conv(
         x, exact, bias, stride=kind.stride, dilation=kind.dilation, groups=kind.groups
     )
-    for y in graph.program(tensors)(x=x, residual=residual).values():
+    results = graph.program(tensors)(x=x, residual=residual)
+    np.testing.assert_array_equal(results["packed_from_file"], results["packed"])
+    for y in results.values():
         np.testing.assert_allclose(y.reshape(expected.shape), expected, atol=TOLERANCE)
 
 
@@ -174,15 +181,47 @@ def test_weights_of_a_file_whatever_the_pieces(engine: Engine, tmp_path: Path, k
         )
 
 
-def test_which_weights_stay_in_their_file(engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "kernel", "stride"),
+    [(64, 32, 8, 4), (48, 96, 10, 5), (7, 5, 9, 3), (5, 50, 6, 2), (6, 1, 4, 2), (9, 20, 3, 3)],
+)
+def test_transposed_weights_of_a_file(
+    engine: Engine,
+    tmp_path: Path,
+    instruction_set: str,
+    dtype: type,
+    inputs: int,
+    outputs: int,
+    kernel: int,
+    stride: int,
+) -> None:
+    generator = np.random.default_rng(kernel)
+    weight = (generator.standard_normal((inputs, outputs, kernel)) / np.sqrt(inputs)).astype(dtype)
+    bias, x = (generator.standard_normal(shape).astype(np.float32) for shape in (outputs, (40, inputs)))
+    weights = engine.weights(write_weights(tmp_path / "weights.gguf", {"weight": weight}))
+    plan = ConvPlan.transposed_of_file(weights.file, "weight", weight.shape, bias, stride, instruction_set)
+    past = kernel // stride - 1
+    assert plan.reach == past + 1
+    y = convolve(engine, x, plan, stride * outputs).reshape(-1, outputs)
+    expected = reference_conv_transpose(x, weight, bias, stride=stride, padding=0, output_padding=0)
+    np.testing.assert_allclose(y, expected[past * stride : past * stride + len(y)], atol=TOLERANCE)
+
+
+def test_impossible_weights_of_a_file(engine: Engine, tmp_path: Path) -> None:
     arrays = {"f32": random(4, 32), "f16": random(4, 32).astype(np.float16)}
     weights = engine.weights(write_weights(tmp_path / "weights.gguf", arrays))
-    assert weights.can_stay_in_file("f32")
-    assert weights.can_stay_in_file("f16")
+    assert weights.has_floats("f32")
+    assert weights.has_floats("f16")
     with pytest.raises(ValueError, match="has 128 values, not 4 x 5 x 6"):
         ConvPlan.of_file(weights.file, "f32", (4, 5, 6), None)
+    with pytest.raises(ValueError, match="without weights"):
+        ConvPlan.of_file(weights.file, "f32", (-4, -32, 1), None)
     with pytest.raises(ValueError, match="4 outputs do not make 3 equal groups"):
         ConvPlan.of_file(weights.file, "f32", (4, 32, 1), None, groups=3)
+    with pytest.raises(ValueError, match="32 is not a multiple of the stride 5"):
+        ConvPlan.transposed_of_file(weights.file, "f32", (4, 1, 32), None, 5)
 
 
 def test_a_residual_of_another_shape(engine: Engine) -> None:
