@@ -153,10 +153,8 @@ void Weights::allocate(ggml_backend_buffer_type_t type, const std::vector<Pendin
     for (const Pending *pending : group)
         total += aligned(ggml_backend_buft_get_alloc_size(type, pending->tensor));
     ggml_backend_buffer_ptr buffer(ggml_backend_buft_alloc_buffer(type, total));
-    if (!buffer) {
-        throw DeviceError(file_->path() + ": no room for " + std::to_string(total / 1000000) +
-                          " MB of weights on " + ggml_backend_buft_name(type));
-    }
+    if (!buffer)
+        backend_->refuse_memory("the weights of " + file_->path(), total);
     ggml_backend_buffer_set_usage(buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     auto *base = static_cast<uint8_t *>(ggml_backend_buffer_get_base(buffer.get()));
     size_t offset = 0;

@@ -28,10 +28,8 @@ class DeviceInfo:
     def kind(self) -> str: ...
 
     @property
-    def memory_total(self) -> int: ...
-
-    @property
-    def memory_free(self) -> int: ...
+    def memory(self) -> tuple:
+        """(total, free) in bytes, 0 where unknown."""
 
 def load_backends(directory: str) -> None:
     """Load the backends of a libggml built to find them at run time."""
@@ -48,7 +46,7 @@ def set_log(receiver: object | None) -> None:
 class Backend:
     """A device ready to compute."""
 
-    def __init__(self, device: str, threads: int, poll: int = 50) -> None: ...
+    def __init__(self, device: str, threads: int, poll: int = 50, exact: bool = False) -> None: ...
 
     @property
     def info(self) -> DeviceInfo: ...

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from ggtts.core.engine import Engine, Graph, Tensor, matmul
+from support.device import DEVICE
 
 RANDOM = np.random.default_rng(0)
 
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    return Engine("cpu", threads=2)
+    return Engine(DEVICE, threads=2)
 
 
 def run(engine: Engine, build: Callable[..., Tensor], *arrays: np.ndarray) -> np.ndarray:

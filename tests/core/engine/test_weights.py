@@ -11,6 +11,7 @@ import pytest
 from ggtts import _native
 from ggtts.core.engine import Engine
 from ggtts.core.errors import ModelFileError
+from support.device import DEVICE
 
 WIDTH, ROWS = 256, 48
 QUANTISED = {
@@ -24,7 +25,7 @@ QUANTISED = {
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    return Engine("cpu", threads=2)
+    return Engine(DEVICE, threads=2)
 
 
 @pytest.fixture(scope="module")

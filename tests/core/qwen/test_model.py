@@ -14,6 +14,7 @@ from ggtts.core.engine import Engine
 from ggtts.core.errors import ModelFileError, UsageError
 from ggtts.core.qwen.model import QwenTTS, Sampling, Speech, SpeechRequest
 from support.data import CODEC, Golden
+from support.device import DEVICE
 from support.tolerances import WAVEFORM
 
 Load = Callable[[str], Golden]
@@ -116,7 +117,7 @@ def test_ways_to_compute_agree(open_tiny: Callable[..., QwenTTS], options: dict[
 
 
 def test_a_full_context_ends_the_speech(tiny_gguf: Gguf, model: QwenTTS) -> None:
-    engine = Engine("cpu", threads=1)
+    engine = Engine(DEVICE, threads=1)
     talker = engine.weights(tiny_gguf(TALKER))
     talker.metadata["qwen3-tts.talker.context_length"] = 25
     small = QwenTTS(engine, talker, engine.weights(tiny_gguf(CODEC)), kv_type="f16")
@@ -166,15 +167,15 @@ def test_the_first_speaker_where_that_is_wanted(open_tiny: Callable[..., QwenTTS
 def test_files_of_another_kind(tiny_gguf: Gguf, tmp_path: Path) -> None:
     talker, codec = tiny_gguf(TALKER), tiny_gguf(CODEC)
     with pytest.raises(ModelFileError, match="qwen3-tts-tokenizer"):
-        QwenTTS.open(codec, codec, device="cpu")
+        QwenTTS.open(codec, codec, device=DEVICE)
     with pytest.raises(ModelFileError, match="'qwen3-tts'"):
-        QwenTTS.open(talker, talker, device="cpu")
+        QwenTTS.open(talker, talker, device=DEVICE)
     with pytest.raises(ModelFileError, match=r"missing\.gguf"):
-        QwenTTS.open(tmp_path / "missing.gguf", codec, device="cpu")
+        QwenTTS.open(tmp_path / "missing.gguf", codec, device=DEVICE)
 
 
 def test_files_that_do_not_belong_together(tiny_gguf: Gguf) -> None:
-    engine = Engine("cpu", threads=1)
+    engine = Engine(DEVICE, threads=1)
     talker, codec = engine.weights(tiny_gguf(TALKER)), engine.weights(tiny_gguf(CODEC))
     talker.metadata["qwen3-tts.code_pred.vocab_size"] = 4096
     with pytest.raises(ModelFileError, match="do not belong together"):

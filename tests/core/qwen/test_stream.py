@@ -21,6 +21,7 @@ from ggtts.core.qwen.generation import Utterance
 from ggtts.core.qwen.model import AudioChunk, QwenTTS
 from ggtts.core.qwen.talker import Talker
 from ggtts.core.speech.observer import Observer
+from support.device import DEVICE
 from support.watching import Recorder
 
 TEXT = "Hello there."
@@ -282,6 +283,6 @@ def test_an_engine_of_its_own_repeats_the_bytes(
     tiny_gguf: Callable[..., Any], open_tiny: Callable[..., QwenTTS], model: QwenTTS
 ) -> None:
     talker, codec = tiny_gguf("Qwen3-TTS-12Hz-0.6B-CustomVoice"), tiny_gguf()
-    engine = Engine("cpu", threads=1)
+    engine = Engine(DEVICE, threads=1)
     fresh = QwenTTS(engine, engine.weights(talker), engine.weights(codec))
     assert (fresh.speak(TEXT, **OPTIONS).samples == model.speak(TEXT, **OPTIONS).samples).all()

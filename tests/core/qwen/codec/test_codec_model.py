@@ -15,6 +15,7 @@ from ggtts.core.formats import rvq
 from ggtts.core.qwen.codec.model import PIECE_FRAMES, Codec
 from support.comparing import deviation
 from support.data import TALKERS, Golden
+from support.device import DEVICE
 from support.tolerances import SPEAKER_EMBEDDING, WAVEFORM
 
 Load = Callable[[str], Golden]
@@ -23,7 +24,7 @@ BASE, CUSTOM_VOICE = TALKERS[0], TALKERS[1]
 
 @pytest.fixture(scope="module")
 def codec(tiny_gguf: Callable[..., Path]) -> Iterator[Codec]:
-    with Codec.open(tiny_gguf(), device="cpu", threads=1, talker=tiny_gguf(BASE)) as opened:
+    with Codec.open(tiny_gguf(), device=DEVICE, threads=1, talker=tiny_gguf(BASE)) as opened:
         yield opened
 
 
@@ -168,17 +169,17 @@ def test_codes_that_the_codec_does_not_have(codec: Codec, tmp_path: Path) -> Non
 def test_files_that_are_no_models(tiny_gguf: Callable[..., Path], tmp_path: Path) -> None:
     codec, talker = tiny_gguf(), tiny_gguf(CUSTOM_VOICE)
     with pytest.raises(ModelFileError, match="no speaker encoder, it is a custom_voice model"):
-        Codec.open(codec, device="cpu", talker=talker)
+        Codec.open(codec, device=DEVICE, talker=talker)
     with pytest.raises(ModelFileError, match="'qwen3-tts'"):
-        Codec.open(talker, device="cpu")
+        Codec.open(talker, device=DEVICE)
     with pytest.raises(ModelFileError, match="'qwen3-tts-tokenizer'"):
-        Codec.open(codec, device="cpu", talker=codec)
+        Codec.open(codec, device=DEVICE, talker=codec)
     with pytest.raises(ModelFileError, match=r"none\.gguf"):
-        Codec.open(tmp_path / "none.gguf", device="cpu")
+        Codec.open(tmp_path / "none.gguf", device=DEVICE)
 
 
 def test_without_a_talker(tiny_gguf: Callable[..., Path]) -> None:
-    codec = Codec.open(tiny_gguf(), device="cpu", threads=1)
+    codec = Codec.open(tiny_gguf(), device=DEVICE, threads=1)
     assert not codec.has_speaker_encoder
     with pytest.raises(UsageError, match="needs the speaker encoder of a base talker"):
         codec.speaker(noise(9000))
@@ -186,7 +187,7 @@ def test_without_a_talker(tiny_gguf: Callable[..., Path]) -> None:
 
 def test_several_threads(tiny_gguf: Callable[..., Path]) -> None:
     """Both networks are loaded once, and nobody disturbs anybody."""
-    with Codec.open(tiny_gguf(), device="cpu", threads=1) as codec:
+    with Codec.open(tiny_gguf(), device=DEVICE, threads=1) as codec:
         signals = [noise(5000, seed) for seed in range(3)]
         found: dict[int, np.ndarray] = {}
 
