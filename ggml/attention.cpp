@@ -32,6 +32,8 @@ struct Operands {
     int64_t heads() const { return q->ne[1]; }
     int64_t tokens() const { return q->ne[2]; }
     int64_t kv_heads() const { return k->ne[2]; }
+    int64_t slots() const { return k->ne[3]; }
+    int64_t slot(int64_t token) const { return token / (tokens() / slots()); }
     int64_t heads_per_key_head() const { return heads() / kv_heads(); }
 
     KeyRange visible_keys(int64_t token) const {
@@ -47,9 +49,9 @@ struct Operands {
                                                static_cast<size_t>(head) * q->nb[1] +
                                                static_cast<size_t>(token) * q->nb[2]);
     }
-    static const char *row(const ggml_tensor *cache, int64_t kv_head, int64_t position) {
-        return static_cast<const char *>(cache->data) + static_cast<size_t>(kv_head) * cache->nb[2] +
-               static_cast<size_t>(position) * cache->nb[1];
+    static const char *row(const ggml_tensor *cache, int64_t slot, int64_t kv_head, int64_t position) {
+        return static_cast<const char *>(cache->data) + static_cast<size_t>(slot) * cache->nb[3] +
+               static_cast<size_t>(kv_head) * cache->nb[2] + static_cast<size_t>(position) * cache->nb[1];
     }
     float *out(int64_t head, int64_t token) const { return result + (token * heads() + head) * head_dim(); }
 };
@@ -69,9 +71,9 @@ void attend_one(const Operands &attention, const RowKernels &rows, const VectorK
         std::memset(out, 0, static_cast<size_t>(attention.head_dim()) * sizeof(float));
         return;
     }
-    const int64_t kv_head = head / attention.heads_per_key_head();
+    const int64_t kv_head = head / attention.heads_per_key_head(), slot = attention.slot(token);
     scores.resize(static_cast<size_t>(range.count()));
-    rows.dots(attention.query(head, token), Operands::row(attention.k, kv_head, range.first),
+    rows.dots(attention.query(head, token), Operands::row(attention.k, slot, kv_head, range.first),
               attention.k->nb[1], range.count(), attention.head_dim(), scores.data());
     const float highest = *std::max_element(scores.begin(), scores.end());
     const float total = vectors.exponentials(scores.data(), range.count(), highest, attention.settings.scale);
@@ -79,8 +81,8 @@ void attend_one(const Operands &attention, const RowKernels &rows, const VectorK
     for (float &score : scores) {
         score *= inverse;
     }
-    rows.weighted_sum(scores.data(), Operands::row(attention.v, kv_head, range.first), attention.v->nb[1],
-                      range.count(), attention.head_dim(), out);
+    rows.weighted_sum(scores.data(), Operands::row(attention.v, slot, kv_head, range.first),
+                      attention.v->nb[1], range.count(), attention.head_dim(), out);
 }
 
 void attend_row_by_row(const Operands &attention, const VectorKernels &vectors, int thread, int threads) {
@@ -149,7 +151,7 @@ private:
     }
 
     void read_row(const ggml_tensor *cache, int64_t key, float *to) const {
-        const char *from = Operands::row(cache, kv_head_, key);
+        const char *from = Operands::row(cache, 0, kv_head_, key);
         if (cache->type == GGML_TYPE_F16) {
             ggml_fp16_to_fp32_row(reinterpret_cast<const ggml_fp16_t *>(from), to, attention_.head_dim());
         } else {
@@ -230,7 +232,7 @@ void attention(ggml_tensor *result, int thread, int threads, void *userdata) {
                             static_cast<float *>(result->data),
                             *static_cast<const AttentionSettings *>(userdata)};
     const VectorKernels &vectors = best_vector_kernels();
-    if (operands.tokens() < tiled_from_tokens || operands.settings.window > 0) {
+    if (operands.tokens() < tiled_from_tokens || operands.settings.window > 0 || operands.slots() > 1) {
         attend_row_by_row(operands, vectors, thread, threads);
     } else {
         attend_by_tiles(operands, vectors, thread, threads);

@@ -20,9 +20,10 @@ struct AttentionSettings {
 inline constexpr int64_t tiled_from_tokens = 32;
 
 // A GGML custom operation. Sources: q f32 [head_dim, heads, tokens]; k, v f32 or f16 [head_dim, positions,
-// kv_heads] with any strides beyond the first; positions i32, one per token (causal: the query at position p
-// sees the keys max(0, p - window + 1) .. p) or a single number of valid keys (not causal). Result f32
-// [head_dim * heads, tokens]. Query head h reads the keys of head h / (heads / kv_heads).
+// kv_heads, slots] with any strides beyond the first; positions i32, one per token (causal: the query at
+// position p sees the keys max(0, p - window + 1) .. p) or a single number of valid keys (not causal). Result
+// f32 [head_dim * heads, tokens]. Query head h reads the keys of head h / (heads / kv_heads), token t those
+// of slot t / (tokens / slots): so many sequences, each as long as it is.
 void attention(ggml_tensor *result, int thread, int threads, void *settings);
 
 }  // namespace ggtts::kernels

@@ -23,6 +23,10 @@ bool runs_here(const std::string &instruction_set) {
     if (instruction_set == "avx2") {
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     }
+#elif defined(GGTTS_ARM_KERNELS)
+    if (instruction_set == "neon") {
+        return true;  // all 64-bit processors of ARM
+    }
 #endif
     return instruction_set == "generic";
 }
@@ -36,7 +40,7 @@ std::pair<int64_t, int64_t> share(int64_t total, int thread, int threads) {
 
 std::vector<std::string> instruction_sets() {
     std::vector<std::string> present;
-    for (const char *name : {"avx512", "avx2", "generic"}) {
+    for (const char *name : {"avx512", "avx2", "neon", "generic"}) {
         if (runs_here(name)) {
             present.emplace_back(name);
         }
@@ -56,6 +60,10 @@ const VectorKernels &vector_kernels(const std::string &instruction_set) {
     }
     if (wanted == "avx2") {
         return avx2_kernels;
+    }
+#elif defined(GGTTS_ARM_KERNELS)
+    if (wanted == "neon") {
+        return neon_kernels;
     }
 #endif
     return generic_kernels;

@@ -7,6 +7,9 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #define GGTTS_X86 1
 #include <immintrin.h>
+#elif defined(__aarch64__) && defined(__GNUC__)
+#define GGTTS_ARM 1
+#include <arm_neon.h>
 #endif
 
 namespace ggtts::kernels {
@@ -117,6 +120,59 @@ bool has_avx2() {
         __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     return present;
 }
+#elif defined(GGTTS_ARM)
+float32x4_t load4(const float *row) {
+    return vld1q_f32(row);
+}
+float32x4_t load4(const ggml_fp16_t *row) {
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(row)));
+}
+
+template <class Element>
+void neon_dots(const float *vector, const char *rows, size_t stride, int64_t count, int64_t width,
+               float *out) {
+    for (int64_t r = 0; r < count; ++r, rows += stride) {
+        const auto *row = reinterpret_cast<const Element *>(rows);
+        float32x4_t sums[4] = {};
+        int64_t i = 0;
+        for (; i + 16 <= width; i += 16) {
+            for (int v = 0; v < 4; ++v)
+                sums[v] = vfmaq_f32(sums[v], vld1q_f32(vector + i + 4 * v), load4(row + i + 4 * v));
+        }
+        float sum = vaddvq_f32(vaddq_f32(vaddq_f32(sums[0], sums[1]), vaddq_f32(sums[2], sums[3])));
+        for (; i < width; ++i)
+            sum += vector[i] * value(row, i);
+        out[r] = sum;
+    }
+}
+
+// 16 values of the sum stay in registers while all rows pass.
+template <class Element>
+void neon_weighted_sum(const float *weights, const char *rows, size_t stride, int64_t count, int64_t width,
+                       float *sum) {
+    int64_t i = 0;
+    for (; i + 16 <= width; i += 16) {
+        float32x4_t sums[4] = {};
+        const char *next = rows;
+        for (int64_t r = 0; r < count; ++r, next += stride) {
+            const auto *row = reinterpret_cast<const Element *>(next) + i;
+            for (int v = 0; v < 4; ++v)
+                sums[v] = vfmaq_n_f32(sums[v], load4(row + 4 * v), weights[r]);
+        }
+        for (int v = 0; v < 4; ++v)
+            vst1q_f32(sum + i + 4 * v, sums[v]);
+    }
+    for (; i < width; ++i) {
+        float total = 0.0f;
+        const char *next = rows;
+        for (int64_t r = 0; r < count; ++r, next += stride)
+            total += weights[r] * value(reinterpret_cast<const Element *>(next), i);
+        sum[i] = total;
+    }
+}
+
+constexpr RowKernels neon_float{neon_dots<float>, neon_weighted_sum<float>};
+constexpr RowKernels neon_half{neon_dots<ggml_fp16_t>, neon_weighted_sum<ggml_fp16_t>};
 #endif
 
 }  // namespace
@@ -129,6 +185,8 @@ const RowKernels &row_kernels(bool half_precision) {
 #ifdef GGTTS_X86
     if (has_avx2())
         return half_precision ? avx2_half : avx2_float;
+#elif defined(GGTTS_ARM)
+    return half_precision ? neon_half : neon_float;
 #endif
     return generic_row_kernels(half_precision);
 }

@@ -26,6 +26,8 @@ extern const VectorKernels generic_kernels;
 #ifdef GGTTS_X86_KERNELS
 extern const VectorKernels avx2_kernels;
 extern const VectorKernels avx512_kernels;
+#elif defined(GGTTS_ARM_KERNELS)
+extern const VectorKernels neon_kernels;
 #endif
 
 }  // namespace ggtts::kernels

@@ -1,5 +1,5 @@
 // Elementwise operations, products, norms and reductions.
-#include <q8_matrix.hpp>
+#include <packed_matrix.hpp>
 
 #include <limits>
 #include <stdexcept>
@@ -44,7 +44,7 @@ Tensor packed_product(const Tensor &weights, const Tensor &inputs) {
         refuse("matmul", describe(weights) + " does not fit " + describe(inputs));
     }
     graph->retain_owner(weights.owner);
-    return fused(graph, {dense(inputs).raw}, weights.packed->rows(), x->ne[1], kernels::q8_product,
+    return fused(graph, {dense(inputs).raw}, weights.packed->rows(), x->ne[1], kernels::packed_product,
                  weights.packed);
 }
 
@@ -125,7 +125,9 @@ Tensor swiglu(const Tensor &gate, const Tensor &up) {
     require_type("swiglu", up, GGML_TYPE_F32);
     if (!ggml_are_same_shape(gate.raw, up.raw))
         refuse("swiglu", describe(gate) + " against " + describe(up));
-    return node(graph, ggml_swiglu_split(graph->room(), dense(gate).raw, dense(up).raw));
+    // Rows may lie apart: gate and up are often the halves of one product.
+    const auto readable = [](const Tensor &a) { return ggml_is_contiguous_1(a.raw) ? a : dense(a); };
+    return node(graph, ggml_swiglu_split(graph->room(), readable(gate).raw, readable(up).raw));
 }
 
 Tensor rms_norm(const Tensor &a, float epsilon) {

@@ -27,6 +27,8 @@ Tensor rope(const Tensor &a, const Tensor &positions, int dimensions, float thet
 
 namespace {
 
+// With slots, keys are [head_dim, positions, kv_heads, slots], and each slot has as many queries as the
+// others.
 void check_attention(const char *operation, const Tensor &q, const Tensor &k, const Tensor &v) {
     require_type(operation, q, GGML_TYPE_F32);
     for (const Tensor *cache : {&k, &v}) {
@@ -41,9 +43,9 @@ void check_attention(const char *operation, const Tensor &q, const Tensor &k, co
         refuse(operation, "keys " + describe(k) + " and values " + describe(v));
     }
     if (q.raw->ne[0] != k.raw->ne[0] || q.raw->ne[1] % k.raw->ne[2] != 0 || q.raw->ne[3] != 1 ||
-        k.raw->ne[3] != 1) {
+        q.raw->ne[2] % k.raw->ne[3] != 0) {
         refuse(operation, "queries " + describe(q) + " (head_dim, heads, tokens) and keys " + describe(k) +
-                              " (head_dim, positions, kv_heads)");
+                              " (head_dim, positions, kv_heads, slots)");
     }
 }
 
@@ -53,10 +55,12 @@ Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const 
     const auto graph = common_graph("flash_attention", {&q, &k, &v, &mask});
     check_attention("flash_attention", q, k, v);
     require_type("flash_attention", mask, GGML_TYPE_F16);
-    if (mask.raw->ne[0] != k.raw->ne[1] || mask.raw->ne[1] < q.raw->ne[2]) {
+    const int64_t slots = k.raw->ne[3], queries = q.raw->ne[2] / slots;
+    if (mask.raw->ne[0] != k.raw->ne[1] || mask.raw->ne[1] < queries || slots % mask.raw->ne[3] != 0) {
         refuse("flash_attention", "mask " + describe(mask) + " for " + describe(q) + " and " + describe(k));
     }
-    const Tensor by_head = permute(q, {0, 2, 1, 3});
+    const Tensor by_slot = slots == 1 ? q : reshape(q, {q.raw->ne[0], q.raw->ne[1], queries, slots});
+    const Tensor by_head = permute(by_slot, {0, 2, 1, 3});
     ggml_tensor *result =
         ggml_flash_attn_ext(graph->room(), by_head.raw, k.raw, v.raw, dense(mask).raw, scale, 0.0f, 0.0f);
     ggml_flash_attn_ext_set_prec(result, GGML_PREC_F32);

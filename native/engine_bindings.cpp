@@ -15,6 +15,8 @@
 #include <cstring>
 #include <memory>
 
+#include <packed_matrix.hpp>
+
 #include "backend.hpp"
 #include "bindings.hpp"
 #include "errors.hpp"
@@ -285,12 +287,16 @@ void bind_weights(nb::module_ &m) {
         .def("array", &weight_array, "name"_a, "A float32 copy.")
         .def("rows", &weight_rows, "name"_a, "ids"_a, "Rows of a matrix as float32 [ids, width].");
 
+    m.def("packed_instruction_sets", &kernels::PackedMatrix::instruction_sets,
+          "Of packed quantised matrices: what this processor can run, the best first.");
     nb::class_<Weights>(m, "Weights", "The weights of one file on one device.")
         .def(nb::new_([](std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file) {
                  return std::make_shared<Weights>(std::move(backend), std::move(file));
              }),
              "backend"_a, "file"_a)
-        .def("matrix", &Weights::matrix, "name"_a)
+        .def("matrix", &Weights::matrix, "names"_a, "instruction_set"_a = nb::none(),
+             "Several names are one matrix; `instruction_set` is one of packed_instruction_sets().")
+        .def("can_join", &Weights::can_join, "names"_a)
         .def(
             "tensor",
             [](Weights &weights, const std::string &name, const std::optional<std::string> &type) {

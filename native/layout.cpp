@@ -34,6 +34,14 @@ Tensor reshape(const Tensor &a, const std::vector<int64_t> &shape) {
     if (full[0] * full[1] * full[2] * full[3] != ggml_nelements(a.raw)) {
         refuse("reshape", describe(a) + " has another number of values than the new shape");
     }
+    // Rows of a wider matrix (one projection of several) are cut into heads where they lie.
+    const ggml_tensor *raw = a.raw;
+    if (!ggml_is_contiguous(raw) && raw->nb[0] == ggml_type_size(raw->type) && raw->ne[2] == 1 &&
+        raw->ne[3] == 1 && full[0] * full[1] == raw->ne[0] && full[2] == raw->ne[1]) {
+        const size_t head_bytes = static_cast<size_t>(full[0]) * raw->nb[0];
+        return node(graph,
+                    ggml_view_3d(graph->room(), a.raw, full[0], full[1], full[2], head_bytes, raw->nb[1], 0));
+    }
     return node(graph, ggml_reshape_4d(graph->room(), dense(a).raw, full[0], full[1], full[2], full[3]));
 }
 
@@ -178,8 +186,9 @@ Tensor set_rows(const Tensor &destination, const Tensor &values, const Tensor &i
     const ggml_tensor *d = destination.raw, *v = values.raw, *i = ids.raw;
     if (i->type != GGML_TYPE_I64 && i->type != GGML_TYPE_I32)
         refuse("set_rows", "ids " + describe(ids));
+    // Ids are [rows], the same in all slots, or [rows, 1, slots].
     if (d->ne[0] != v->ne[0] || d->ne[2] != v->ne[2] || d->ne[3] != v->ne[3] || i->ne[0] != v->ne[1] ||
-        i->ne[1] != 1 || i->ne[2] != 1 || i->ne[3] != 1) {
+        i->ne[1] != 1 || (i->ne[2] != 1 && i->ne[2] != v->ne[3]) || i->ne[3] != 1) {
         refuse("set_rows", describe(values) + " at " + describe(ids) + " into " + describe(destination));
     }
     if (const ggml_tensor *input = source_input(i))

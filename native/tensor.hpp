@@ -18,7 +18,7 @@ namespace ggtts {
 
 namespace kernels {
 class ConvPlan;
-class Q8Matrix;
+class PackedMatrix;
 }  // namespace kernels
 
 class Backend;
@@ -80,7 +80,7 @@ struct Tensor {
     std::shared_ptr<GraphContext> graph;  // null for a leaf
     std::shared_ptr<LeafOwner> owner;     // what keeps a leaf alive
     bool matrix_only = false;             // may lie in a repacked layout that only matmul can read
-    std::shared_ptr<const kernels::Q8Matrix> packed{};  // instead of memory of GGML's
+    std::shared_ptr<const kernels::PackedMatrix> packed{};  // instead of memory of GGML's
 
     Shape shape() const { return {raw->ne[0], raw->ne[1], raw->ne[2], raw->ne[3]}; }
 };

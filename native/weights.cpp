@@ -1,6 +1,6 @@
 #include "weights.hpp"
 
-#include <q8_matrix.hpp>
+#include <packed_matrix.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -32,40 +32,86 @@ ggml_tensor *Weights::describe_tensor(const std::string &name, ggml_type type,
     return tensor;
 }
 
-Tensor Weights::matrix(const std::string &name) {
+std::vector<const FileTensor *> Weights::parts_of_matrix(const std::vector<std::string> &names) const {
+    if (names.empty())
+        throw std::invalid_argument("a matrix without a name");
+    std::vector<const FileTensor *> parts;
+    for (const std::string &name : names) {
+        parts.push_back(&file_->tensor(name));
+        const FileTensor &first = *parts.front(), &part = *parts.back();
+        if (parts.size() > 1 && (part.type != first.type || part.shape.size() != 2 ||
+                                 first.shape.size() != 2 || part.shape[0] != first.shape[0])) {
+            throw std::invalid_argument("'" + names.front() + "' and '" + name +
+                                        "' are no matrices of one type and width");
+        }
+    }
+    return parts;
+}
+
+bool Weights::can_join(const std::vector<std::string> &names) const {
     std::lock_guard lock(mutex_);
-    const FileTensor &stored = file_->tensor(name);
-    return find_or_add("matrix:" + name, stored, stored.type, true);
+    try {
+        const FileTensor &first = *parts_of_matrix(names).front();
+        // On the CPU, what is not packed stays where it lies in the file.
+        return !backend_->is_cpu() || kernels::PackedMatrix::format_here(first.type, first.shape[0]);
+    } catch (const std::invalid_argument &) {
+        return false;
+    }
+}
+
+std::shared_ptr<kernels::PackedMatrix> Weights::packed_matrix(
+    const ggml_tensor *tensor, const std::optional<std::string> &instruction_set) const {
+    if (!backend_->is_cpu() || ggml_n_dims(tensor) > 2)
+        return nullptr;
+    const auto format = kernels::PackedMatrix::format_here(tensor->type, tensor->ne[0]);
+    if (!format)
+        return nullptr;
+    const auto wanted = instruction_set.value_or(kernels::PackedMatrix::instruction_sets().front());
+    return std::make_shared<kernels::PackedMatrix>(*format, tensor->ne[1], tensor->ne[0], wanted);
+}
+
+Tensor Weights::matrix(const std::vector<std::string> &names,
+                       const std::optional<std::string> &instruction_set) {
+    std::lock_guard lock(mutex_);
+    std::vector<const FileTensor *> parts = parts_of_matrix(names);
+    Key key = "matrix";
+    for (const std::string &name : names)
+        key += ":" + name;
+    if (instruction_set)
+        key += ":" + *instruction_set;
+    const auto found = known_.find(key);
+    if (found != known_.end())
+        return leaf(found->second);
+    std::vector<int64_t> shape = parts.front()->shape;
+    for (size_t i = 1; i < parts.size(); ++i)
+        shape[1] += parts[i]->shape[1];
+    ggml_tensor *raw = describe_tensor(names.front(), parts.front()->type, shape);
+    if (auto packed = packed_matrix(raw, instruction_set)) {
+        to_pack_.push_back({packed, std::move(parts)});
+        return leaf(
+            known_.emplace(key, Tensor{raw, nullptr, nullptr, true, std::move(packed)}).first->second);
+    }
+    const auto buffer_type = choose_buffer_type(raw, true);
+    const bool repacked = buffer_type != backend_->default_buffer_type();
+    pending_.push_back({raw, std::move(parts), {}, buffer_type});
+    return leaf(known_.emplace(key, Tensor{raw, nullptr, nullptr, repacked}).first->second);
 }
 
 Tensor Weights::tensor(const std::string &name, std::optional<ggml_type> type) {
     std::lock_guard lock(mutex_);
     const FileTensor &stored = file_->tensor(name);
     const ggml_type wanted = type.value_or(stored.type);
-    return find_or_add(std::string(ggml_type_name(wanted)) + ":" + name, stored, wanted, false);
-}
-
-Tensor Weights::find_or_add(const Key &key, const FileTensor &stored, ggml_type type, bool as_matrix) {
+    const Key key = std::string(ggml_type_name(wanted)) + ":" + name;
     const auto found = known_.find(key);
-    if (found != known_.end()) {
+    if (found != known_.end())
         return leaf(found->second);
-    }
-    if (type != stored.type && ggml_is_quantized(type)) {
+    if (wanted != stored.type && ggml_is_quantized(wanted)) {
         throw std::invalid_argument("a weight converts to f32, f16 or bf16 only, not to " +
-                                    std::string(ggml_type_name(type)));
+                                    std::string(ggml_type_name(wanted)));
     }
-    ggml_tensor *raw = describe_tensor(stored.name, type, stored.shape);
-    if (as_matrix && type == GGML_TYPE_Q8_0 && backend_->is_cpu() && kernels::Q8Matrix::runs_here() &&
-        ggml_n_dims(raw) == 2) {
-        auto packed = std::make_shared<kernels::Q8Matrix>(raw->ne[1], raw->ne[0]);
-        to_pack_.emplace_back(packed, &stored);
-        return leaf(
-            known_.emplace(key, Tensor{raw, nullptr, nullptr, true, std::move(packed)}).first->second);
-    }
-    const auto buffer_type = choose_buffer_type(raw, as_matrix);
-    const bool repacked = as_matrix && buffer_type != backend_->default_buffer_type();
-    pending_.push_back({raw, &stored, {}, buffer_type});
-    return leaf(known_.emplace(key, Tensor{raw, nullptr, nullptr, repacked}).first->second);
+    ggml_tensor *raw = describe_tensor(stored.name, wanted, stored.shape);
+    pending_.push_back({raw, {&stored}, {}, backend_->default_buffer_type()});
+    return leaf(known_.emplace(key, Tensor{raw, nullptr, nullptr, false}).first->second);
 }
 
 Tensor Weights::constant(const std::string &name, const std::vector<int64_t> &shape, const float *values,
@@ -91,7 +137,7 @@ Tensor Weights::constant(const std::string &name, const std::vector<int64_t> &sh
     std::vector<uint8_t> contents = from_float32(type, values, rows, shape[0]);
     const auto buffer_type = choose_buffer_type(raw, as_matrix);
     const bool repacked = as_matrix && buffer_type != backend_->default_buffer_type();
-    pending_.push_back({raw, nullptr, std::move(contents), buffer_type});
+    pending_.push_back({raw, {}, std::move(contents), buffer_type});
     return leaf(known_.emplace(key, Tensor{raw, nullptr, nullptr, repacked}).first->second);
 }
 
@@ -119,9 +165,10 @@ bool Weights::matrix_product_supported(ggml_backend_buffer_type_t type, const gg
 }
 
 bool Weights::can_stay_mapped(const Pending &pending) const {
-    return backend_->is_cpu() && pending.stored != nullptr && pending.tensor->type == pending.stored->type &&
+    return backend_->is_cpu() && pending.stored.size() == 1 &&
+           pending.tensor->type == pending.stored.front()->type &&
            pending.buffer_type == backend_->default_buffer_type() &&
-           reinterpret_cast<uintptr_t>(pending.stored->data) %
+           reinterpret_cast<uintptr_t>(pending.stored.front()->data) %
                    ggml_backend_buft_get_alignment(pending.buffer_type) ==
                0;
 }
@@ -136,12 +183,12 @@ void Weights::map_in_place(const Pending &pending) {
             throw DeviceError(file_->path() + ": the mapped file cannot be used as a buffer");
         ggml_backend_buffer_set_usage(mapped_buffer_.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     }
-    if (ggml_backend_tensor_alloc(mapped_buffer_.get(), pending.tensor,
-                                  const_cast<uint8_t *>(pending.stored->data)) != GGML_STATUS_SUCCESS) {
-        throw DeviceError(file_->path() + ": tensor '" + pending.stored->name +
-                          "' cannot be used where it lies");
+    const FileTensor &stored = *pending.stored.front();
+    if (ggml_backend_tensor_alloc(mapped_buffer_.get(), pending.tensor, const_cast<uint8_t *>(stored.data)) !=
+        GGML_STATUS_SUCCESS) {
+        throw DeviceError(file_->path() + ": tensor '" + stored.name + "' cannot be used where it lies");
     }
-    mapped_bytes_ += pending.stored->bytes;
+    mapped_bytes_ += stored.bytes;
 }
 
 void Weights::allocate(ggml_backend_buffer_type_t type, const std::vector<Pending *> &group) {
@@ -172,35 +219,52 @@ void Weights::allocate(ggml_backend_buffer_type_t type, const std::vector<Pendin
 
 void Weights::fill(const Pending &pending) {
     ggml_tensor *tensor = pending.tensor;
-    if (pending.stored == nullptr) {
+    if (pending.stored.empty()) {
         ggml_backend_tensor_set(tensor, pending.contents.data(), 0, pending.contents.size());
         return;
     }
-    const FileTensor &stored = *pending.stored;
-    if (tensor->type == stored.type) {
+    if (tensor->type != pending.stored.front()->type) {
+        return fill_converted(*pending.stored.front(), tensor);
+    }
+    if (pending.stored.size() == 1) {
+        const FileTensor &stored = *pending.stored.front();
         ggml_backend_tensor_set(tensor, stored.data, 0, stored.bytes);
-    } else {
-        const int64_t width = tensor->ne[0], rows = ggml_nrows(tensor);
-        std::vector<float> row(static_cast<size_t>(width));
-        const size_t stored_row = ggml_row_size(stored.type, width);
-        for (int64_t r = 0; r < rows; ++r) {
-            to_float32(stored.type, stored.data + static_cast<size_t>(r) * stored_row, row.data(), width);
-            const std::vector<uint8_t> converted = from_float32(tensor->type, row.data(), 1, width);
-            ggml_backend_tensor_set(tensor, converted.data(), static_cast<size_t>(r) * converted.size(),
-                                    converted.size());
-        }
+        return file_->mapping().release(stored.data, stored.bytes);
+    }
+    // A repacked layout takes a matrix as a whole only.
+    std::vector<uint8_t> joined;
+    for (const FileTensor *stored : pending.stored) {
+        joined.insert(joined.end(), stored->data, stored->data + stored->bytes);
+        file_->mapping().release(stored->data, stored->bytes);
+    }
+    ggml_backend_tensor_set(tensor, joined.data(), 0, joined.size());
+}
+
+void Weights::fill_converted(const FileTensor &stored, ggml_tensor *tensor) {
+    const int64_t width = tensor->ne[0], rows = ggml_nrows(tensor);
+    std::vector<float> row(static_cast<size_t>(width));
+    const size_t stored_row = ggml_row_size(stored.type, width);
+    for (int64_t r = 0; r < rows; ++r) {
+        to_float32(stored.type, stored.data + static_cast<size_t>(r) * stored_row, row.data(), width);
+        const std::vector<uint8_t> converted = from_float32(tensor->type, row.data(), 1, width);
+        ggml_backend_tensor_set(tensor, converted.data(), static_cast<size_t>(r) * converted.size(),
+                                converted.size());
     }
     file_->mapping().release(stored.data, stored.bytes);
 }
 
 // The matrices of a large model take a second to pack: all threads share them.
-void Weights::pack(std::vector<std::pair<std::shared_ptr<kernels::Q8Matrix>, const FileTensor *>> matrices) {
+void Weights::pack(const std::vector<Packing> &matrices) {
     std::atomic<size_t> next = 0;
     const auto work = [&] {
         for (size_t i = next++; i < matrices.size(); i = next++) {
-            const auto &[matrix, stored] = matrices[i];
-            matrix->pack(stored->data);
-            file_->mapping().release(stored->data, stored->bytes);
+            int64_t row = 0;
+            for (const FileTensor *stored : matrices[i].stored) {
+                const int64_t rows = stored->shape.size() > 1 ? stored->shape[1] : 1;
+                matrices[i].matrix->pack(row, rows, stored->data);
+                file_->mapping().release(stored->data, stored->bytes);
+                row += rows;
+            }
         }
     };
     std::vector<std::jthread> helpers;
@@ -209,8 +273,8 @@ void Weights::pack(std::vector<std::pair<std::shared_ptr<kernels::Q8Matrix>, con
     }
     work();
     helpers.clear();
-    for (const auto &entry : matrices) {
-        allocated_bytes_ += entry.second->bytes;
+    for (const Packing &packing : matrices) {
+        allocated_bytes_ += static_cast<size_t>(packing.matrix->bytes());
     }
 }
 

@@ -26,8 +26,12 @@ public:
     const GgufFile &file() const { return *file_; }
     const std::shared_ptr<Backend> &backend() const { return backend_; }
 
-    // The left operand of matrix products: may be stored in a repacked layout.
-    Tensor matrix(const std::string &name);
+    // The left operand of matrix products: may be stored in a repacked layout. Several names are one matrix
+    // with the rows of all of them, one below the other. `instruction_set` is one of those that
+    // kernels::PackedMatrix knows, and matters where the matrix is packed; without it, the best is taken.
+    Tensor matrix(const std::vector<std::string> &names, const std::optional<std::string> &instruction_set);
+    // Whether several matrices can be used as one without a second copy in memory.
+    bool can_join(const std::vector<std::string> &names) const;
     // As stored, or converted to another float type.
     Tensor tensor(const std::string &name, std::optional<ggml_type> type);
     // A weight computed on the host. `values` are float32 in GGML order. The name is unique in this object.
@@ -45,13 +49,20 @@ public:
 private:
     struct Pending {
         ggml_tensor *tensor;
-        const FileTensor *stored;       // null for a constant
-        std::vector<uint8_t> contents;  // for a constant
+        std::vector<const FileTensor *> stored;  // one below the other; none for a constant
+        std::vector<uint8_t> contents;           // for a constant
         ggml_backend_buffer_type_t buffer_type;
     };
     using Key = std::string;
 
-    Tensor find_or_add(const Key &key, const FileTensor &stored, ggml_type type, bool as_matrix);
+    struct Packing {
+        std::shared_ptr<kernels::PackedMatrix> matrix;
+        std::vector<const FileTensor *> stored;
+    };
+
+    std::vector<const FileTensor *> parts_of_matrix(const std::vector<std::string> &names) const;
+    std::shared_ptr<kernels::PackedMatrix> packed_matrix(
+        const ggml_tensor *tensor, const std::optional<std::string> &instruction_set) const;
     ggml_tensor *describe_tensor(const std::string &name, ggml_type type, const std::vector<int64_t> &shape);
     ggml_backend_buffer_type_t choose_buffer_type(const ggml_tensor *tensor, bool as_matrix) const;
     bool matrix_product_supported(ggml_backend_buffer_type_t type, const ggml_tensor *matrix) const;
@@ -59,7 +70,8 @@ private:
     void map_in_place(const Pending &pending);
     void allocate(ggml_backend_buffer_type_t type, const std::vector<Pending *> &group);
     void fill(const Pending &pending);
-    void pack(std::vector<std::pair<std::shared_ptr<kernels::Q8Matrix>, const FileTensor *>> matrices);
+    void fill_converted(const FileTensor &stored, ggml_tensor *tensor);
+    void pack(const std::vector<Packing> &matrices);
     Tensor leaf(const Tensor &known) {
         return {known.raw, nullptr, shared_from_this(), known.matrix_only, known.packed};
     }
@@ -71,7 +83,7 @@ private:
     ggml_backend_buffer_ptr mapped_buffer_;
     std::unordered_map<Key, Tensor> known_;  // leaves hold no owner here: the owner is this object
     std::vector<Pending> pending_;
-    std::vector<std::pair<std::shared_ptr<kernels::Q8Matrix>, const FileTensor *>> to_pack_;
+    std::vector<Packing> to_pack_;
     size_t allocated_bytes_ = 0;
     size_t mapped_bytes_ = 0;
     mutable std::mutex mutex_;

@@ -99,12 +99,22 @@ class GgufFile:
     def rows(self, name: str, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> NDArray:
         """Rows of a matrix as float32 [ids, width]."""
 
+def packed_instruction_sets() -> list[str]:
+    """
+    Of packed quantised matrices: what this processor can run, the best first.
+    """
+
 class Weights:
     """The weights of one file on one device."""
 
     def __init__(self, backend: Backend, file: GgufFile) -> None: ...
 
-    def matrix(self, name: str) -> Tensor: ...
+    def matrix(self, names: Sequence[str], instruction_set: str | None = None) -> Tensor:
+        """
+        Several names are one matrix; `instruction_set` is one of packed_instruction_sets().
+        """
+
+    def can_join(self, names: Sequence[str]) -> bool: ...
 
     def tensor(self, name: str, dtype: str | None = None) -> Tensor: ...
 

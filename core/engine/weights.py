@@ -40,37 +40,44 @@ class WeightScope:
         self.weights = weights
         self.prefix = prefix
 
+    def full_name(self, name: str) -> str:
+        """Return what the file calls `name`."""
+        return self.prefix + name
+
     def scope(self, prefix: str) -> WeightScope:
-        return WeightScope(self.weights, self.prefix + prefix)
+        return WeightScope(self.weights, self.full_name(prefix))
 
     def __contains__(self, name: str) -> bool:
-        return self.prefix + name in self.weights
+        return self.full_name(name) in self.weights
 
     def __getitem__(self, name: str) -> _native.Tensor:
         return self.tensor(name)
 
-    def matrix(self, name: str) -> _native.Tensor:
-        return self.weights.matrix(self.prefix + name)
+    def matrix(self, *names: str) -> _native.Tensor:
+        return self.weights.matrix(*map(self.full_name, names))
+
+    def can_join(self, *names: str) -> bool:
+        return self.weights.can_join(*map(self.full_name, names))
 
     def tensor(self, name: str, dtype: str | None = None) -> _native.Tensor:
-        return self.weights.tensor(self.prefix + name, dtype)
+        return self.weights.tensor(self.full_name(name), dtype)
 
     def array(self, name: str) -> FloatArray:
-        return self.weights.array(self.prefix + name)
+        return self.weights.array(self.full_name(name))
 
     def rows(self, name: str, ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> FloatArray:
-        return self.weights.rows(self.prefix + name, ids)
+        return self.weights.rows(self.full_name(name), ids)
 
     def constant(
         self, name: str, values: FloatArray, dtype: str = "f32", *, matrix: bool = False
     ) -> _native.Tensor:
-        return self.weights.constant(self.prefix + name, values, dtype, matrix=matrix)
+        return self.weights.constant(self.full_name(name), values, dtype, matrix=matrix)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return self.weights.shape(self.prefix + name)
+        return self.weights.shape(self.full_name(name))
 
     def dtype(self, name: str) -> str:
-        return self.weights.dtype(self.prefix + name)
+        return self.weights.dtype(self.full_name(name))
 
 
 class Weights:
@@ -115,9 +122,17 @@ class Weights:
     def dtype(self, name: str) -> str:
         return str(self._checked(self.file.dtype, name))
 
-    def matrix(self, name: str) -> _native.Tensor:
-        """A weight used only as the left operand of `matmul`; it may be kept in a faster layout."""
-        return self._checked(self._native.matrix, name)
+    def matrix(self, *names: str) -> _native.Tensor:
+        """A weight used only as the left operand of `matmul`; it may be kept in a faster layout.
+
+        Several names are one matrix with the rows of all of them, one below the other. Raises ValueError unless they
+        have one type and one width.
+        """
+        return self._checked(self._native.matrix, list(names))
+
+    def can_join(self, *names: str) -> bool:
+        """Tell whether `matrix` takes these names together without holding them in memory twice."""
+        return self._checked(self._native.can_join, list(names))
 
     def tensor(self, name: str, dtype: str | None = None) -> _native.Tensor:
         """A weight as stored, or converted to "f32", "f16" or "bf16"."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..engine import Engine, Graph, Tensor, WeightScope
 from .config import FLOAT16_MAX, TransformerConfig
-from .linear import Linear
+from .linear import Linear, LinearGroup
 from .norms import load_norm
 
 FLASH_HEAD_SIZES = frozenset({64, 80, 96, 112, 128, 256})
@@ -185,9 +185,7 @@ class Attention:
 
     def __init__(self, scope: WeightScope, config: TransformerConfig) -> None:
         self._config = config
-        self._query = Linear(scope, "attn_q")
-        self._key = Linear(scope, "attn_k")
-        self._value = Linear(scope, "attn_v")
+        self._inputs = LinearGroup(scope, ["attn_q", "attn_k", "attn_v"])
         self._output = Linear(scope, "attn_output")
         has_norms = "attn_q_norm.weight" in scope
         self._query_norm = load_norm(scope, "attn_q_norm", config.norm_eps) if has_norms else None
@@ -196,9 +194,10 @@ class Attention:
     def __call__(self, x: Tensor, positions: Tensor, memory: LayerMemory) -> Tensor:
         """x [width, tokens] at positions i32 [tokens] -> [width, tokens]."""
         config, tokens = self._config, x.shape[1]
-        query = self._query(x).reshape(config.head_dim, config.heads, tokens)
-        key = self._key(x).reshape(config.head_dim, config.kv_heads, tokens)
-        value = self._value(x).reshape(config.head_dim, config.kv_heads, tokens)
+        query, key, value = self._inputs(x)
+        query = query.reshape(config.head_dim, config.heads, tokens)
+        key = key.reshape(config.head_dim, config.kv_heads, tokens)
+        value = value.reshape(config.head_dim, config.kv_heads, tokens)
         if self._query_norm and self._key_norm:
             query, key = self._query_norm(query), self._key_norm(key)
         query = query.rope(positions, config.head_dim, config.rope_theta)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..engine import Tensor, WeightScope
-from .linear import Linear
+from .linear import Linear, LinearGroup
 
 
 class SwiGLU:
     """down(silu(gate x) * up x) (Shazeer, "GLU Variants Improve Transformer", 2020)."""
 
     def __init__(self, scope: WeightScope) -> None:
-        self._gate = Linear(scope, "ffn_gate")
-        self._up = Linear(scope, "ffn_up")
+        self._gate_and_up = LinearGroup(scope, ["ffn_gate", "ffn_up"])
         self._down = Linear(scope, "ffn_down")
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [width, tokens] -> [width, tokens]."""
-        return self._down(self._gate(x).swiglu(self._up(x)))
+        gate, up = self._gate_and_up(x)
+        return self._down(gate.swiglu(up))
 
 
 class GeluMlp:

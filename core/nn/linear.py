@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..engine import Tensor, WeightScope
 
 
@@ -16,3 +18,46 @@ class Linear:
         """x [inputs, ...] -> [outputs, ...]."""
         y = self._weight @ x
         return y if self._bias is None else y + self._bias
+
+
+class LinearGroup:
+    """Several `Linear` of one input, computed as one product where the file keeps them in one type.
+
+    Fewer, larger products read the input once and leave less to coordinate between threads, or to launch on a GPU.
+    """
+
+    def __init__(self, scope: WeightScope, names: Sequence[str]) -> None:
+        self._products = [
+            (scope.matrix(*(f"{name}.weight" for name in joined)), [_Share(scope, name) for name in joined])
+            for joined in _joinable(scope, names)
+        ]
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        """x [inputs, tokens] -> [outputs, tokens] of each, in the order of the names; rows of them may lie apart."""
+        results: list[Tensor] = []
+        for weight, shares in self._products:
+            product, start = weight @ x, 0
+            for share in shares:
+                part = product if len(shares) == 1 else product.slice(0, start, share.outputs)
+                results.append(part if share.bias is None else part + share.bias)
+                start += share.outputs
+        return results
+
+
+class _Share:
+    """The part of a joined product that belongs to one weight."""
+
+    def __init__(self, scope: WeightScope, name: str) -> None:
+        self.outputs = (1, *scope.shape(f"{name}.weight"))[-2]
+        self.bias = scope.tensor(f"{name}.bias", "f32") if f"{name}.bias" in scope else None
+
+
+def _joinable(scope: WeightScope, names: Sequence[str]) -> list[list[str]]:
+    """Return the names in groups of neighbours that can be one matrix."""
+    groups: list[list[str]] = []
+    for name in names:
+        if groups and scope.can_join(*(f"{other}.weight" for other in (*groups[-1], name))):
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    return groups

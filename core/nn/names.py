@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..engine import Tensor, Weights, WeightScope
+from ..engine import Weights, WeightScope
 
 QWEN3_NAMES = {
     "blk": "layers",
@@ -34,21 +34,11 @@ class RenamedScope(WeightScope):
         super().__init__(weights, prefix)
         self._names = names
 
+    def full_name(self, name: str) -> str:
+        """Return what the file calls `name`."""
+        first, dot, rest = name.partition(".")
+        return f"{self.prefix}{self._names.get(first, first)}{dot}{rest}"
+
     def scope(self, prefix: str) -> RenamedScope:
         """The weights whose names go on with `prefix`, renamed in the same way."""
-        return RenamedScope(self.weights, self.prefix + self._found(prefix), self._names)
-
-    def __contains__(self, name: str) -> bool:
-        return super().__contains__(self._found(name))
-
-    def matrix(self, name: str) -> Tensor:
-        """A weight that is only used as the left operand of `matmul`."""
-        return super().matrix(self._found(name))
-
-    def tensor(self, name: str, dtype: str | None = None) -> Tensor:
-        """A weight as stored, or converted to another type."""
-        return super().tensor(self._found(name), dtype)
-
-    def _found(self, name: str) -> str:
-        first, dot, rest = name.partition(".")
-        return f"{self._names.get(first, first)}{dot}{rest}"
+        return RenamedScope(self.weights, self.full_name(prefix), self._names)

@@ -23,8 +23,12 @@ class Float32Scope(WeightScope):
         """The weights whose names go on with `prefix`, in the same precision."""
         return Float32Scope(self.weights, self.prefix + prefix)
 
-    def matrix(self, name: str) -> Tensor:
+    def matrix(self, *names: str) -> Tensor:
         """A weight that is only used as the left operand of `matmul`."""
-        if self.dtype(name) in _HALF:
-            return self.tensor(name, "f32")
-        return super().matrix(name)
+        if len(names) == 1 and self.dtype(names[0]) in _HALF:
+            return self.tensor(names[0], "f32")
+        return super().matrix(*names)
+
+    def can_join(self, *names: str) -> bool:
+        """Tell whether `matrix` takes these names together."""
+        return not any(self.dtype(name) in _HALF for name in names) and super().can_join(*names)

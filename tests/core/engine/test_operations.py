@@ -262,6 +262,46 @@ def test_stock_attention_agrees_with_the_fused_one(engine: Engine) -> None:
     np.testing.assert_allclose(stock, fused, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("slots", [1, 3, 40])
+@pytest.mark.parametrize("queries", [1, 2])
+def test_each_slot_has_keys_of_its_own(engine: Engine, dtype: type, slots: int, queries: int) -> None:
+    q = random(slots * queries, 4, 64)
+    k, v = random(slots, 2, 20, 64).astype(dtype), random(slots, 2, 20, 64).astype(dtype)
+    last = np.arange(slots, dtype=np.int32) % 18 + 1
+    positions = np.stack([last - 1, last], 1)[:, 2 - queries :].reshape(-1)
+    together = run(engine, lambda a, b, c, p: a.attention(b, c, p, 0.2), q, k, v, positions)
+    for slot in range(slots):
+        own = slice(slot * queries, (slot + 1) * queries)
+        alone = run(
+            engine, lambda a, b, c, p: a.attention(b, c, p, 0.2), q[own], k[slot], v[slot], positions[own]
+        )
+        np.testing.assert_array_equal(together.reshape(slots * queries, -1)[own], alone.reshape(queries, -1))
+    mask = np.where(positions[:, None] >= np.arange(20), 0, -np.inf).astype(np.float16)
+    stock = run(
+        engine,
+        lambda a, b, c, m: a.flash_attention(b, c, m, 0.2),
+        q,
+        k,
+        v,
+        mask.reshape(slots, 1, queries, 20),
+    )
+    np.testing.assert_allclose(
+        stock.reshape(together.shape), together, atol=2e-5 if dtype == np.float32 else 5e-3
+    )
+
+
+@pytest.mark.parametrize("ids", [np.array([[2], [0], [4]]), np.array([3])])
+def test_rows_of_each_slot_are_written_at_its_own_place(engine: Engine, ids: np.ndarray) -> None:
+    kept, values = random(3, 2, 5, 4), random(3, 2, 1, 4)
+    places = ids.reshape(-1, 1, 1) if ids.ndim == 2 else ids
+    result = run(engine, lambda a, b, i: a.set_rows(b, i), kept, values, places.astype(np.int64))
+    expected = kept.copy()
+    for slot in range(3):
+        expected[slot, :, int(ids.reshape(-1)[slot % ids.size])] = values[slot, :, 0]
+    np.testing.assert_array_equal(result, expected)
+
+
 def graph_of(engine: Engine, *shapes: tuple[int, ...]) -> tuple[Graph, list[Tensor]]:
     graph = engine.graph(64)
     return graph, [graph.input(f"x{i}", shape) for i, shape in enumerate(shapes)]
