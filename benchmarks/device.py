@@ -133,7 +133,10 @@ def qwen_steps(engine: Engine, talker_path: str, codec_path: str, repeat: int) -
         for frames in (1, 4, 16, 64):
             codes = random.integers(0, codec.entries, (frames, codec.codebooks))
             spent = milliseconds(lambda codes=codes: stream(codes), max(3, repeat // frames))  # type: ignore[misc]
-            yield Row(f"codec stream, {frames} frames at once, per second of audio", spent / (frames * FRAME_SECONDS))
+            yield Row(
+                f"codec stream, {frames} frames at once, per second of audio",
+                spent / (frames * FRAME_SECONDS),
+            )
 
 
 def qwen_speech(options: argparse.Namespace, talker: str, codec: str) -> Iterator[Row]:

@@ -82,10 +82,11 @@ Function Backend::procedure(const char *name) const {
     return function;
 }
 
-Backend::Backend(const std::string &device, int threads, int poll, bool exact)
+Backend::Backend(const std::string &device, int threads, int poll, bool exact, bool stock)
     : device_(find_device(device)),
       registry_(ggml_backend_dev_backend_reg(device_)),
       exact_(exact),
+      stock_(stock),
       threads_(threads),
       governor_(threads) {
     if (threads < 1)

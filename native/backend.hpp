@@ -42,7 +42,7 @@ inline constexpr int default_poll = 50;
 class Backend {
 public:
     // Throws DeviceError when there is no such device.
-    Backend(const std::string &device, int threads, int poll, bool exact);
+    Backend(const std::string &device, int threads, int poll, bool exact, bool stock);
     ~Backend();
     Backend(const Backend &) = delete;
     Backend &operator=(const Backend &) = delete;
@@ -50,6 +50,8 @@ public:
     ggml_backend_t handle() const { return backend_.get(); }
     ggml_backend_dev_t device() const { return device_; }
     bool is_cpu() const { return is_cpu_; }
+    // Whether our own operations and layouts are used here, which the CPU has, unless it was opened without.
+    bool has_own_operations() const { return is_cpu_ && !stock_; }
     // Whether float32 products keep all their bits, at the cost of speed; GPUs round them to TF32 otherwise.
     bool exact() const { return exact_; }
     int threads() const { return threads_; }
@@ -82,6 +84,7 @@ private:
     ggml_threadpool *thread_pool_ = nullptr;
     bool is_cpu_ = false;
     bool exact_ = false;
+    bool stock_ = false;
     int threads_ = 1;
     int threads_in_use_ = 0;
     ThreadGovernor governor_;

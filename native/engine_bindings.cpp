@@ -213,10 +213,10 @@ void bind_devices(nb::module_ &m) {
         },
         "receiver"_a.none(), "Send GGML's log lines to receiver(level, line); None silences them.");
     nb::class_<Backend>(m, "Backend", "A device ready to compute.")
-        .def(nb::init<const std::string &, int, int, bool>(), "device"_a, "threads"_a, "poll"_a = default_poll,
-             "exact"_a = false)
+        .def(nb::init<const std::string &, int, int, bool, bool>(), "device"_a, "threads"_a, "poll"_a = default_poll,
+             "exact"_a = false, "stock"_a = false)
         .def_prop_ro("info", &Backend::info)
-        .def_prop_ro("is_cpu", &Backend::is_cpu)
+        .def_prop_ro("has_own_operations", &Backend::has_own_operations)
         .def_prop_ro("threads", &Backend::threads)
         .def_prop_ro("features", &Backend::features);
 }

@@ -53,7 +53,7 @@ bool Weights::can_join(const std::vector<std::string> &names) const {
     try {
         const FileTensor &first = *parts_of_matrix(names).front();
         // On the CPU, what is not packed stays where it lies in the file.
-        return !backend_->is_cpu() || kernels::PackedMatrix::format_here(first.type, first.shape[0]);
+        return !backend_->has_own_operations() || kernels::PackedMatrix::format_here(first.type, first.shape[0]);
     } catch (const std::invalid_argument &) {
         return false;
     }
@@ -61,7 +61,7 @@ bool Weights::can_join(const std::vector<std::string> &names) const {
 
 std::shared_ptr<kernels::PackedMatrix> Weights::packed_matrix(
     const ggml_tensor *tensor, const std::optional<std::string> &instruction_set) const {
-    if (!backend_->is_cpu() || ggml_n_dims(tensor) > 2)
+    if (!backend_->has_own_operations() || ggml_n_dims(tensor) > 2)
         return nullptr;
     const auto format = kernels::PackedMatrix::format_here(tensor->type, tensor->ne[0]);
     if (!format)

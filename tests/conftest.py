@@ -14,13 +14,19 @@ from support.shared_files import make_once
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--device`, which CI never gives: its machines have the CPU only."""
-    parser.addoption("--device", default="cpu", help="run models on this device, for example cuda0")
+    parser.addoption(
+        "--device",
+        default="cpu",
+        help="run models on this device, cuda0 for example; stock: the CPU as if it were one",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the device to the modules of the suite, which are imported later, and to all workers."""
     device = config.getoption("--device")
-    if device != "cpu":
+    if device == "stock":
+        os.environ["GGTTS_STOCK"] = "1"
+    elif device != "cpu":
         os.environ["GGTTS_TEST_DEVICE"] = device
         os.environ.setdefault("GGTTS_EXACT", "1")
 

@@ -21,6 +21,9 @@ MAX_OPERATIONS = 4096
 EXACT_VARIABLE = "GGTTS_EXACT"
 """Environment variable: "1" keeps all bits of float32 products on a GPU, for comparisons; slower."""
 
+STOCK_VARIABLE = "GGTTS_STOCK"
+"""Environment variable: "1" has the CPU compute with GGML's own operations only, as GPUs do, to test their code."""
+
 WORKING_ROOM = 300_000_000
 """Bytes beside the weights: driver, caches, intermediate results of a short text."""
 
@@ -52,8 +55,9 @@ def _start(device: Device, threads: int | None) -> _native.Backend:
     exact = device.kind != "cpu" and os.environ.get(EXACT_VARIABLE) == "1"
     if exact:  # what NVIDIA's own libraries look at, when the first of them starts
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+    stock = os.environ.get(STOCK_VARIABLE) == "1"
     try:
-        return _native.Backend(device.name, _usable_threads(threads), exact=exact)
+        return _native.Backend(device.name, _usable_threads(threads), exact=exact, stock=stock)
     except _native.DeviceError as error:
         raise EngineError(str(error)) from error
 
@@ -102,7 +106,7 @@ class Engine:
     @property
     def is_cpu(self) -> bool:
         """Whether the fused CPU operations can run here."""
-        return self.backend.is_cpu
+        return self.backend.has_own_operations
 
     def weights(self, path: str | PathLike[str]) -> Weights:
         """Open a GGUF file for this device. Raises ModelFileError when it cannot be used."""

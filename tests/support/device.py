@@ -9,4 +9,5 @@ DEVICE_VARIABLE = "GGTTS_TEST_DEVICE"
 
 DEVICE = os.environ.get(DEVICE_VARIABLE, "cpu")
 
-ON_CPU = DEVICE == "cpu"
+ON_CPU = DEVICE == "cpu" and os.environ.get("GGTTS_STOCK") != "1"
+"""Whether the operations that only the CPU has are under test."""

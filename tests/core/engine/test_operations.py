@@ -207,6 +207,7 @@ def reference_attention(
     return out.reshape(len(q), -1)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("head_dim", [16, 36, 64, 128])
 @pytest.mark.parametrize("window", [0, 4])
@@ -220,6 +221,7 @@ def test_fused_attention(engine: Engine, dtype: type, head_dim: int, window: int
     np.testing.assert_allclose(result, reference_attention(q, k, v, visible, 0.2), atol=2e-6)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(
     ("tokens", "keys", "head_dim", "window"), [(32, 32, 64, 0), (75, 90, 128, 0), (50, 61, 36, 9)]
@@ -245,6 +247,7 @@ def test_fused_attention_of_many_queries(
     np.testing.assert_allclose(both_ways, reference_attention(q, k, v, every, 0.2), atol=1e-5)
 
 
+@pytest.mark.cpu_only
 def test_bidirectional_attention_sees_a_given_number_of_keys(engine: Engine) -> None:
     q, k, v = random(5, 2, 32), random(2, 9, 32), random(2, 9, 32)
     count = np.array([7], dtype=np.int32)
@@ -253,6 +256,7 @@ def test_bidirectional_attention_sees_a_given_number_of_keys(engine: Engine) -> 
     np.testing.assert_allclose(result, reference_attention(q, k, v, visible, 0.1), atol=2e-6)
 
 
+@pytest.mark.cpu_only
 def test_stock_attention_agrees_with_the_fused_one(engine: Engine) -> None:
     q, k, v = random(6, 4, 64), random(2, 20, 64), random(2, 20, 64)
     positions = np.arange(14, 20, dtype=np.int32)
@@ -262,6 +266,7 @@ def test_stock_attention_agrees_with_the_fused_one(engine: Engine) -> None:
     np.testing.assert_allclose(stock, fused, atol=1e-5)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("slots", [1, 3, 40])
 @pytest.mark.parametrize("queries", [1, 2])

@@ -130,6 +130,7 @@ def test_programs_of_one_engine_run_from_many_threads(engine: Engine) -> None:
     assert results == {float(i): True for i in range(4)}
 
 
+@pytest.mark.cpu_only
 def test_profile_names_every_node(engine: Engine) -> None:
     graph = engine.graph()
     x = graph.input("x", (32, 8))

@@ -88,6 +88,7 @@ def test_matrix_products(engine: Engine, path: Path, kind: str, tolerance: float
     assert np.max(np.abs(program(x=x)["y"] - expected) / scale) < tolerance
 
 
+@pytest.mark.cpu_only
 def test_a_repacked_matrix_can_only_be_multiplied(engine: Engine, path: Path) -> None:
     weights = engine.weights(path)
     graph = engine.graph()
@@ -108,6 +109,7 @@ def test_conversion_and_constants(engine: Engine, path: Path, values: np.ndarray
         weights.constant("doubled", values)
 
 
+@pytest.mark.cpu_only
 def test_weights_stay_mapped_when_they_can(engine: Engine, path: Path) -> None:
     weights = engine.weights(path)
     graph = engine.graph()
