@@ -10,6 +10,7 @@ import pytest
 
 from ggtts.core.engine import Engine, Graph, Tensor, matmul
 from support.device import DEVICE
+from support.tolerances import either
 
 RANDOM = np.random.default_rng(0)
 
@@ -112,8 +113,9 @@ def test_unary(engine: Engine, name: str, transposed: bool) -> None:
     a = random(3, 5, 8)
     result = run(engine, lambda x: getattr(x.transpose() if transposed else x, name)(), a)
     expected = UNARY[name](a.astype(np.float64))
+    tolerance = either(2e-6, 1e-5)  # GGML builds its CUDA kernels with fast sines and exponentials
     np.testing.assert_allclose(
-        result, expected.swapaxes(1, 2) if transposed else expected, atol=2e-6, rtol=2e-6
+        result, expected.swapaxes(1, 2) if transposed else expected, atol=tolerance, rtol=tolerance
     )
 
 
@@ -189,7 +191,7 @@ def test_rope_rotates_half_split_pairs(engine: Engine) -> None:
     first, second = a[..., :4], a[..., 4:]
     expected = np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
     np.testing.assert_allclose(
-        run(engine, lambda x, p: x.rope(p, 8, theta), a, positions), expected, atol=2e-4
+        run(engine, lambda x, p: x.rope(p, 8, theta), a, positions), expected, atol=either(2e-4, 2e-3)
     )
 
 
