@@ -23,8 +23,8 @@ Tensor binary(const char *operation, BinaryFunction function, const Tensor &a, c
     return node(graph, function(graph->room(), left.raw, right.raw));
 }
 
-// GGML multiplies float32 with few columns on tensor cores, rounded to TF32. From this number on it leaves the
-// product to a library that can be told not to.
+// GGML multiplies float32 with few columns on tensor cores, rounded to TF32. From this number on it leaves
+// the product to a library that can be told not to.
 constexpr int64_t columns_without_rounding = 17;
 
 Tensor exact_product(const std::shared_ptr<GraphContext> &graph, const Tensor &left, const Tensor &right) {

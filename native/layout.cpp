@@ -1,6 +1,7 @@
 // Operations that move values without changing them: views, copies, rows of tables.
 #include <limits>
 
+#include "backend.hpp"
 #include "operands.hpp"
 
 namespace ggtts {
@@ -23,6 +24,20 @@ const ggml_tensor *source_input(const ggml_tensor *tensor) {
     while (tensor->view_src != nullptr)
         tensor = tensor->view_src;
     return (tensor->flags & GGML_TENSOR_FLAG_INPUT) != 0 ? tensor : nullptr;
+}
+
+// The same values with all dimensions up to this one as one line: GPU kernels pad any length of the first
+// dimension, but of the second one only 65535.
+Tensor pad_in_line(const Tensor &a, int dimension, int64_t before, int64_t after) {
+    Shape shape = a.shape();
+    int64_t row = 1;
+    for (int d = 0; d < dimension; ++d)
+        row *= shape[static_cast<size_t>(d)];
+    std::vector<int64_t> line{row * shape[static_cast<size_t>(dimension)]};
+    for (size_t d = static_cast<size_t>(dimension) + 1; d < 4; ++d)
+        line.push_back(shape[d]);
+    shape[static_cast<size_t>(dimension)] += before + after;
+    return reshape(pad(reshape(a, line), 0, before * row, after * row), {shape.begin(), shape.end()});
 }
 
 }  // namespace
@@ -120,6 +135,8 @@ Tensor pad(const Tensor &a, int dimension, int64_t before, int64_t after) {
     constexpr int64_t limit = std::numeric_limits<int32_t>::max();
     if (before < 0 || after < 0 || before > limit || after > limit)
         refuse("pad", "a negative or huge amount");
+    if (dimension > 0 && !graph->backend().has_own_operations())
+        return pad_in_line(a, dimension, before, after);
     std::array<int, 8> amounts{};
     amounts[static_cast<size_t>(2 * dimension)] = static_cast<int>(before);
     amounts[static_cast<size_t>(2 * dimension + 1)] = static_cast<int>(after);
