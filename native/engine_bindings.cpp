@@ -33,6 +33,15 @@ using namespace nb::literals;
 namespace ggtts {
 namespace {
 
+// The bytes of a file name as os.fsencode gives them: on Linux a name need not be text.
+std::string file_name(const nb::object &path) {
+    PyObject *encoded = nullptr;
+    if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0)
+        throw nb::python_error();
+    const auto bytes = nb::steal<nb::bytes>(encoded);
+    return {bytes.c_str(), bytes.size()};
+}
+
 using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using FloatArray = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
 using IdArray = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -261,8 +270,14 @@ void bind_types(nb::module_ &m) {
 
 void bind_weights(nb::module_ &m) {
     nb::class_<GgufFile>(m, "GgufFile", "A GGUF file mapped into memory.")
-        .def(nb::init<const std::string &>(), "path"_a)
-        .def_prop_ro("path", &GgufFile::path)
+        .def(
+            "__init__", [](GgufFile *file, const nb::object &path) { new (file) GgufFile(file_name(path)); },
+            "path"_a, nb::sig("def __init__(self, path: str | bytes | os.PathLike[str]) -> None"))
+        .def_prop_ro("path",
+                     [](const GgufFile &file) {
+                         return nb::steal<nb::str>(PyUnicode_DecodeFSDefaultAndSize(
+                             file.path().data(), static_cast<Py_ssize_t>(file.path().size())));
+                     })
         .def_prop_ro("metadata", [](const GgufFile &file) { return metadata(file); })
         .def_prop_ro("names",
                      [](const GgufFile &file) {

@@ -3,6 +3,7 @@ The native engine of ggtts: GGML devices, weights, graphs and samplers.
 """
 
 from collections.abc import Sequence
+import os
 from typing import Annotated, overload
 
 import numpy
@@ -73,7 +74,7 @@ def type_layout(dtype: str) -> tuple:
 class GgufFile:
     """A GGUF file mapped into memory."""
 
-    def __init__(self, path: str) -> None: ...
+    def __init__(self, path: str | bytes | os.PathLike[str]) -> None: ...
 
     @property
     def path(self) -> str: ...

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ggtts import _native
 
 from ..errors import EngineError, ModelFileError
-from ..formats.kinds import escaped, is_text, kind_of_path
+from ..formats.kinds import escaped, kind_of_path
 
 Result = TypeVar("Result")
 FloatArray = npt.NDArray[np.float32]
@@ -21,16 +21,14 @@ FloatArray = npt.NDArray[np.float32]
 
 def open_gguf(path: str) -> _native.GgufFile:
     """Map a GGUF file; ModelFileError says what is wrong with it, or what it is instead."""
-    if not is_text(path):
-        raise ModelFileError(f"{escaped(path)}: the name of the file is not UTF-8: rename it")
     try:
         return _native.GgufFile(path)
     except _native.FileError as error:
         message = str(error)
-    except UnicodeDecodeError as error:  # the message quotes a key of a damaged file, which is no text
-        message = error.object.decode("utf-8", "backslashreplace")
+    except UnicodeDecodeError as error:  # the message quotes what is no text: a damaged key, the name of the file
+        message = error.object.decode("utf-8", "surrogateescape")
     kind = kind_of_path(Path(path))
-    raise ModelFileError(f"{path}: not a GGUF file, but {kind}" if kind else escaped(message))
+    raise ModelFileError(f"{escaped(path)}: not a GGUF file, but {kind}" if kind else escaped(message))
 
 
 class WeightScope:
