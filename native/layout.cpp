@@ -26,6 +26,15 @@ const ggml_tensor *source_input(const ggml_tensor *tensor) {
     return (tensor->flags & GGML_TENSOR_FLAG_INPUT) != 0 ? tensor : nullptr;
 }
 
+// Whether a new shape only cuts the rows of a matrix into parts. Then rows that lie apart need no copy: heads
+// among the joined products of a layer.
+bool splits_rows(const ggml_tensor *tensor, const Shape &shape) {
+    return !ggml_is_quantized(tensor->type) && !ggml_is_contiguous(tensor) &&
+           tensor->nb[0] == ggml_type_size(tensor->type) && tensor->ne[2] == 1 && tensor->ne[3] == 1 &&
+           shape[0] * shape[1] == tensor->ne[0] && shape[2] == tensor->ne[1] && shape[3] == 1 &&
+           tensor->nb[1] >= tensor->nb[0] * static_cast<size_t>(tensor->ne[0]);
+}
+
 // The same values with all dimensions up to this one as one line: GPU kernels pad any length of the first
 // dimension, but of the second one only 65535.
 Tensor pad_in_line(const Tensor &a, int dimension, int64_t before, int64_t after) {
@@ -48,6 +57,11 @@ Tensor reshape(const Tensor &a, const std::vector<int64_t> &shape) {
     const auto full = full_shape("reshape", shape);
     if (full[0] * full[1] * full[2] * full[3] != ggml_nelements(a.raw)) {
         refuse("reshape", describe(a) + " has another number of values than the new shape");
+    }
+    if (splits_rows(a.raw, full)) {
+        const size_t part = static_cast<size_t>(full[0]) * a.raw->nb[0];
+        return node(graph,
+                    ggml_view_3d(graph->room(), a.raw, full[0], full[1], full[2], part, a.raw->nb[1], 0));
     }
     // Rows of a wider matrix (one projection of several) are cut into heads where they lie.
     const ggml_tensor *raw = a.raw;
