@@ -126,7 +126,9 @@ Tensor swiglu(const Tensor &gate, const Tensor &up) {
     if (!ggml_are_same_shape(gate.raw, up.raw))
         refuse("swiglu", describe(gate) + " against " + describe(up));
     // Rows may lie apart: gate and up are often the halves of one product.
-    const auto readable = [](const Tensor &a) { return ggml_is_contiguous_1(a.raw) ? a : dense(a); };
+    const auto readable = [](const Tensor &a) {
+        return a.raw->nb[0] == sizeof(float) && ggml_is_contiguous_1(a.raw) ? a : dense(a);
+    };
     return node(graph, ggml_swiglu_split(graph->room(), readable(gate).raw, readable(up).raw));
 }
 
