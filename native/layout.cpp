@@ -63,14 +63,6 @@ Tensor reshape(const Tensor &a, const std::vector<int64_t> &shape) {
         return node(graph,
                     ggml_view_3d(graph->room(), a.raw, full[0], full[1], full[2], part, a.raw->nb[1], 0));
     }
-    // Rows of a wider matrix (one projection of several) are cut into heads where they lie.
-    const ggml_tensor *raw = a.raw;
-    if (!ggml_is_contiguous(raw) && raw->nb[0] == ggml_type_size(raw->type) && raw->ne[2] == 1 &&
-        raw->ne[3] == 1 && full[0] * full[1] == raw->ne[0] && full[2] == raw->ne[1]) {
-        const size_t head_bytes = static_cast<size_t>(full[0]) * raw->nb[0];
-        return node(graph,
-                    ggml_view_3d(graph->room(), a.raw, full[0], full[1], full[2], head_bytes, raw->nb[1], 0));
-    }
     return node(graph, ggml_reshape_4d(graph->room(), dense(a).raw, full[0], full[1], full[2], full[3]));
 }
 
