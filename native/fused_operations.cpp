@@ -10,7 +10,7 @@ namespace ggtts {
 namespace {
 
 void require_cpu(const char *operation, const GraphContext &graph, const Tensor &a) {
-    if (!graph.backend().is_cpu()) {
+    if (!graph.backend().has_own_operations()) {
         refuse(operation, "the fused operation runs on the CPU only");
     }
     require_type(operation, a, GGML_TYPE_F32);

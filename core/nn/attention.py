@@ -136,7 +136,8 @@ def attend_to_all(query: Tensor, keys: Tensor, values: Tensor, count: Tensor | N
 
 
 def _flash_fits(keys: Tensor) -> bool:
-    return keys.shape[0] in FLASH_HEAD_SIZES and keys.shape[1] % KEYS_STRIDE == 0
+    """Float32 keys are wanted for their precision, and these kernels round them to float16."""
+    return keys.dtype == "f16" and keys.shape[0] in FLASH_HEAD_SIZES and keys.shape[1] % KEYS_STRIDE == 0
 
 
 def plain_attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:

@@ -14,6 +14,8 @@ from support.random_weights import write_weights
 from support.reference_conv import conv as reference_conv
 from support.reference_conv import conv_transpose as reference_conv_transpose
 
+pytestmark = pytest.mark.cpu_only
+
 INSTRUCTION_SETS = _native.instruction_sets()
 
 # Rounding of float32 sums of up to 7 * 700 products of unit scale.

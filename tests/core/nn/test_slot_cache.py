@@ -155,6 +155,7 @@ def test_whatever_the_others_do(engine: Engine, weights: WeightScope, data: st.D
             prompts[slot] = None
 
 
+@pytest.mark.cpu_only
 def test_the_limit_and_growth(engine: Engine) -> None:
     cache = SlotCache(engine, CONFIG, limit=20)
     assert (cache.slots, cache.capacity) == (0, 0)

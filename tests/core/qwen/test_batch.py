@@ -32,6 +32,7 @@ from ggtts.core.speech.lockstep import THREAD_NAME
 from ggtts.core.speech.observer import Observer
 from ggtts.core.speech.scheduler import Occupancy
 from support.data import DATA
+from support.device import DEVICE
 from support.qwen_parts import Parts
 from support.watching import Recorder
 
@@ -217,7 +218,7 @@ def test_memory_that_grows_in_the_middle(
 
 def test_the_end_of_the_context(open_tiny: Open, tiny_gguf: Callable[..., Any], monkeypatch: Any) -> None:
     model = QwenTTS(
-        (engine := Engine("cpu", threads=1)),
+        (engine := Engine(DEVICE, threads=1)),
         engine.weights(tiny_gguf("Qwen3-TTS-12Hz-0.6B-CustomVoice")),
         engine.weights(tiny_gguf()),
     )
@@ -372,7 +373,7 @@ def test_with_the_masks_of_other_devices(monkeypatch: pytest.MonkeyPatch) -> Non
     """Flash attention over slots, which runs on the CPU as well."""
     for module in (kv_cache, slot_cache):
         monkeypatch.setattr(module, "needs_mask", lambda config, on_cpu: True)
-    with QwenTTS.open(*demo_paths(), device="cpu", threads=1) as demo, demo.scheduler(3) as scheduler:
+    with QwenTTS.open(*demo_paths(), device=DEVICE, threads=1) as demo, demo.scheduler(3) as scheduler:
         assert demo.info.talker.head_dim in FLASH_HEAD_SIZES
         requests = [("Hello there.", 1), ("One, two, three, four.", 2), ("Why?", 3)]
         streams = [scheduler.submit(text, seed=seed, speaker="eva") for text, seed in requests]
@@ -427,6 +428,7 @@ def test_closing_lets_go_of_thread_and_memory(model: QwenTTS) -> None:
         gc.enable()
 
 
+@pytest.mark.cpu_only
 def test_memory_of_a_long_speech_goes_when_everybody_has_left(model: QwenTTS) -> None:
     batch = model._sessions.batch(2)
     with batch.lend() as first, batch.lend():

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from ggtts.core.engine import Engine
 from ggtts.core.formats.qwen import CodecFile
 from ggtts.core.qwen.codec import CodecDecoder, SharedLane
+from support.device import DEVICE
 
 
 @pytest.fixture(scope="module")
 def decoder(tiny_gguf: Callable[..., Path]) -> CodecDecoder:
-    engine = Engine("cpu", threads=1)
+    engine = Engine(DEVICE, threads=1)
     weights = engine.weights(tiny_gguf())
     return CodecDecoder(weights, CodecFile.from_metadata(weights.metadata, weights.path), engine)
 
