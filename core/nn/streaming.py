@@ -28,11 +28,12 @@ class Memory:
         """x [channels, time], active, behind what is remembered and before zeros, [channels, length + time + after].
 
         Its end is remembered next. That is cut from the result rather than from x, which also puts the write behind
-        the read.
+        the only read, so that it may come early.
         """
         length = self.tensor.shape[1]
         extended = activation(x, after=after, context=self.tensor)
-        self.graph.effect(extended.slice(1, extended.shape[1] - length, length).copy_to(self.tensor))
+        end = extended.slice(1, extended.shape[1] - length, length)
+        self.graph.effect(end.copy_to(self.tensor), early=True)
         return extended
 
 
