@@ -81,13 +81,8 @@ Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor
         refuse("attention", "a negative window");
     auto settings =
         std::make_shared<kernels::AttentionSettings>(kernels::AttentionSettings{scale, window, causal});
-    graph->retain(settings);
-    std::array<ggml_tensor *, 4> operands{with_rows(q).raw, k.raw, v.raw, dense(positions).raw};
-    ggml_tensor *result = ggml_custom_4d(
-        graph->room(), GGML_TYPE_F32, q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2], 1, 1, operands.data(),
-        static_cast<int>(operands.size()), kernels::attention, GGML_N_TASKS_MAX, settings.get());
-    ggml_set_name(result, "attention");
-    return node(graph, result);
+    return fused("attention", graph, {with_rows(q).raw, k.raw, v.raw, dense(positions).raw},
+                 q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2], kernels::attention, std::move(settings));
 }
 
 }  // namespace ggtts

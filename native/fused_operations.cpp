@@ -27,12 +27,6 @@ void require_shape(const char *operation, const Tensor &a, int64_t channels, int
     }
 }
 
-// GGML calls all of them the same: profiles tell them apart by name.
-Tensor named(Tensor result, const std::string &name) {
-    ggml_set_name(result.raw, name.c_str());
-    return result;
-}
-
 }  // namespace
 
 Tensor conv1d(const Tensor &a, std::shared_ptr<const kernels::ConvPlan> plan, const Tensor *residual) {
@@ -51,8 +45,7 @@ Tensor conv1d(const Tensor &a, std::shared_ptr<const kernels::ConvPlan> plan, co
         operands.push_back(dense(*residual).raw);
     }
     const int64_t outputs = shape.all_outputs();
-    return named(fused(graph, std::move(operands), outputs, time, kernels::conv1d, std::move(plan)),
-                 "conv1d");
+    return fused("conv1d", graph, std::move(operands), outputs, time, kernels::conv1d, std::move(plan));
 }
 
 Tensor activate(const Tensor &a, const std::string &name, const std::vector<Tensor> &vectors,
@@ -83,7 +76,7 @@ Tensor activate(const Tensor &a, const std::string &name, const std::vector<Tens
     const auto settings = std::make_shared<const kernels::ActivationSettings>(kernels::ActivationSettings{
         activation, &kernels::vector_kernels(instruction_set), rows_before, after, context != nullptr});
     const int64_t rows = rows_before + a.raw->ne[1] + after;
-    return named(fused(graph, std::move(operands), channels, rows, kernels::activate, settings), name);
+    return fused(name, graph, std::move(operands), channels, rows, kernels::activate, settings);
 }
 
 Tensor affine_layer_norm(const Tensor &a, const Tensor &weight, const Tensor &bias, float epsilon,
@@ -99,9 +92,8 @@ Tensor affine_layer_norm(const Tensor &a, const Tensor &weight, const Tensor &bi
     const auto settings = std::make_shared<const kernels::LayerNormSettings>(
         kernels::LayerNormSettings{&kernels::vector_kernels(instruction_set), epsilon});
     std::vector<ggml_tensor *> operands{dense(a).raw, dense(weight).raw, dense(bias).raw};
-    const Tensor result =
-        fused(graph, std::move(operands), a.raw->ne[0], a.raw->ne[1], kernels::layer_norm, settings);
-    return named(result, "layer_norm");
+    return fused("layer_norm", graph, std::move(operands), a.raw->ne[0], a.raw->ne[1], kernels::layer_norm,
+                 settings);
 }
 
 }  // namespace ggtts
