@@ -56,6 +56,7 @@ class Admission:
         self._most_waiting = most_waiting
         self._active = 0
         self._queue: OrderedDict[str, deque[Ticket]] = OrderedDict()
+        self._waiting = 0
         self._usual_seconds = 1.0
 
     @property
@@ -65,8 +66,8 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """How many wait for one."""
-        return sum(map(len, self._queue.values()))
+        """How many wait for one. Any thread may ask."""
+        return self._waiting
 
     def enter(self, client: str) -> Ticket:
         """Return a ticket.
@@ -81,6 +82,7 @@ class Admission:
             raise self._full()
         else:
             self._queue.setdefault(client, deque()).append(ticket)
+            self._waiting += 1
         return ticket
 
     def returned(self, ticket: Ticket, begun: float | None) -> None:
@@ -101,6 +103,7 @@ class Admission:
     def _next(self) -> Ticket:
         client, tickets = self._queue.popitem(last=False)
         ticket = tickets.popleft()
+        self._waiting -= 1
         if tickets:
             self._queue[client] = tickets
         return ticket
@@ -109,6 +112,7 @@ class Admission:
         tickets = self._queue.get(ticket.client)
         if tickets and ticket in tickets:
             tickets.remove(ticket)
+            self._waiting -= 1
             if not tickets:
                 del self._queue[ticket.client]
 
