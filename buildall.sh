@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source=ggml/build_common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/ggml/build_common.sh"
 
-help_or_refuse "Usage: ./buildall.sh
+take_options "Usage: ./buildall.sh [--wheels DIR | --download DIR]
 Rebuild GGML with a CPU library for every instruction set, chosen at run time, plus CUDA and Vulkan where their
 toolkits are present, and install ggtts. The result runs on machines other than this one." "$@"
 require_compiler

@@ -10,7 +10,7 @@ if [[ ${1-} == --arch ]]; then
     architectures=("-DCMAKE_CUDA_ARCHITECTURES=$2")
     shift 2
 fi
-help_or_refuse "Usage: ./buildcuda.sh [--arch ARCHITECTURES]
+take_options "Usage: ./buildcuda.sh [--arch ARCHITECTURES] [--wheels DIR | --download DIR]
 Rebuild GGML with CUDA (and for exactly this processor) and install ggtts.
 
 --arch ARCHITECTURES  compute capabilities as CMake writes them: 89, '86;90', native (default: GGML's list)" "$@"

@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source=ggml/build_common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/ggml/build_common.sh"
 
-help_or_refuse "Usage: ./buildvulkan.sh
+take_options "Usage: ./buildvulkan.sh [--wheels DIR | --download DIR]
 Rebuild GGML with Vulkan (and for exactly this processor) and install ggtts." "$@"
 require_compiler
 have glslc || fail "no Vulkan shader compiler found: install glslc (Debian: apt install glslc)"

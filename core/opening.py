@@ -48,7 +48,7 @@ def open_model(
     if talker is None or codec is None:
         given, missing = ("talker", "codec") if codec is None else ("codec", "talker")
         raise UsageError(f"a {given} file needs a {missing} file too (or give neither, for the demo voice)")
-    engine = Engine(device, threads)
+    engine = Engine(device, threads, files=(talker, codec))
     weights = engine.weights(talker)
     if weights.architecture in (qwen.CODEC_ARCHITECTURE, omnivoice.CODEC_ARCHITECTURE):
         kind = OWN_ARCHITECTURES[weights.architecture]

@@ -11,14 +11,27 @@ fail() {
     exit 1
 }
 
-# help_or_refuse USAGE ARGUMENT...: print USAGE for -h, refuse any other argument.
-help_or_refuse() {
+# take_options USAGE ARGUMENT...: the options that all scripts share; USAGE is printed for -h.
+take_options() {
     local usage=$1
     shift
     case "${1-}" in
         "") ;;
+        --wheels)
+            [[ -d ${2-} ]] || fail "--wheels needs a folder that --download made"
+            PIP_FIND_LINKS=$(realpath "$2")
+            export PIP_NO_INDEX=1 PIP_FIND_LINKS
+            ;;
+        --download)
+            [[ -n ${2-} ]] || fail "--download needs a folder to put the packages into"
+            download "${@:2}"
+            exit 0
+            ;;
         -h | --help)
             echo "$usage"
+            echo
+            echo "--download DIR  only fetch what --wheels needs, for another machine (docs/cuda.md); more arguments go to pip"
+            echo "--wheels DIR    install from that folder, without a network"
             echo
             echo "PYTHON=...      interpreter to install into (default: .venv of this checkout)"
             echo "CMAKE_ARGS=...  more CMake options for GGML"
@@ -86,6 +99,32 @@ interpreter() {
     fi
     [[ -x .venv/bin/python ]] || python3 -m venv .venv || fail "python3 -m venv failed: install Python 3.10 or newer with venv"
     echo .venv/bin/python
+}
+
+# Everything that pyproject.toml names to build and to run ggtts, one requirement a line.
+requirements() {
+    "$1" -c 'try:
+    import tomllib
+except ImportError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
+with open("pyproject.toml", "rb") as file:
+    project = tomllib.load(file)
+print(*project["build-system"]["requires"], *project["project"]["dependencies"], sep="\n")'
+}
+
+# download DIR ARGUMENT...: all that a machine without a network needs, for this Python or the one the arguments name.
+download() {
+    local folder=$1 python version wanted
+    shift
+    version=$(libggml_version) || exit 1
+    python=$(interpreter) || exit 1
+    # What libggml is built with, and what both are built with where it is not installed.
+    wanted=("scikit-build-core>=1.0,<1.1" "setuptools-scm>=10.2,<11" setuptools cmake ninja)
+    mapfile -t -O "${#wanted[@]}" wanted < <(requirements "$python")
+    "$python" -m pip download --disable-pip-version-check --dest "$folder" --only-binary :all: "$@" "${wanted[@]}" ||
+        fail "not all packages could be fetched; pip's message is above"
+    "$python" -m pip download --disable-pip-version-check --dest "$folder" --no-deps --no-binary libggml-python \
+        "libggml-python==$version" || fail "the source of libggml-python $version could not be fetched"
 }
 
 # rebuild OPTION...: libggml with these CMake options, then ggtts, then the devices it finds.

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "backend.hpp"
 #include "operands.hpp"
 
 namespace ggtts {
@@ -20,6 +21,19 @@ Tensor binary(const char *operation, BinaryFunction function, const Tensor &a, c
         refuse(operation, describe(b) + " does not repeat to " + describe(a));
     const Tensor left = with_rows(a), right = b.raw->ne[0] == 1 ? dense(b) : with_rows(b);
     return node(graph, function(graph->room(), left.raw, right.raw));
+}
+
+// GGML multiplies float32 with few columns on tensor cores, rounded to TF32. From this number on it leaves the
+// product to a library that can be told not to.
+constexpr int64_t columns_without_rounding = 17;
+
+Tensor exact_product(const std::shared_ptr<GraphContext> &graph, const Tensor &left, const Tensor &right) {
+    const int64_t columns = right.raw->ne[1];
+    if (columns == 1 || columns >= columns_without_rounding)
+        return node(graph, ggml_mul_mat(graph->room(), left.raw, right.raw));
+    const Tensor wide = pad(right, 1, 0, columns_without_rounding - columns);
+    const Tensor product = node(graph, ggml_mul_mat(graph->room(), left.raw, wide.raw));
+    return contiguous(slice(product, 1, 0, columns));
 }
 
 Tensor packed_product(const Tensor &weights, const Tensor &inputs) {
@@ -71,7 +85,13 @@ Tensor matmul(const Tensor &weights, const Tensor &inputs) {
     if (w->nb[0] != ggml_type_size(w->type) || w->nb[0] > w->nb[1])
         left = contiguous(weights);
     const Tensor right = with_rows(inputs);
-    return node(graph, ggml_mul_mat(graph->room(), left.raw, right.raw));
+    if (graph->backend().exact() && w->type == GGML_TYPE_F32)
+        return exact_product(graph, left, right);
+    ggml_tensor *product = ggml_mul_mat(graph->room(), left.raw, right.raw);
+    // Without this a GPU adds up in float16, which loses digits and overflows. The CPU does not look.
+    if (w->type == GGML_TYPE_F16)
+        ggml_mul_mat_set_prec(product, GGML_PREC_F32);
+    return node(graph, product);
 }
 
 Tensor unary(const Tensor &a, const std::string &operation) {
@@ -144,16 +164,25 @@ Tensor softmax(const Tensor &a, float scale, const Tensor *mask) {
     return node(graph, ggml_soft_max_ext(graph->room(), dense(a).raw, mask_tensor, scale, 0.0f));
 }
 
+namespace {
+
+// The CPU sums rows wherever they lie, GPUs only those in line.
+Tensor for_sums(const std::shared_ptr<GraphContext> &graph, const Tensor &a) {
+    return graph->backend().is_cpu() ? with_rows(a) : dense(a);
+}
+
+}  // namespace
+
 Tensor sum_rows(const Tensor &a) {
     const auto graph = common_graph("sum_rows", {&a});
     require_type("sum_rows", a, GGML_TYPE_F32);
-    return node(graph, ggml_sum_rows(graph->room(), with_rows(a).raw));
+    return node(graph, ggml_sum_rows(graph->room(), for_sums(graph, a).raw));
 }
 
 Tensor mean_rows(const Tensor &a) {
     const auto graph = common_graph("mean_rows", {&a});
     require_type("mean_rows", a, GGML_TYPE_F32);
-    return node(graph, ggml_mean(graph->room(), with_rows(a).raw));
+    return node(graph, ggml_mean(graph->room(), for_sums(graph, a).raw));
 }
 
 Tensor argmax(const Tensor &a) {

@@ -70,7 +70,7 @@ Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const 
 Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &positions, float scale,
                  int64_t window, bool causal) {
     const auto graph = common_graph("attention", {&q, &k, &v, &positions});
-    if (!graph->backend().is_cpu())
+    if (!graph->backend().has_own_operations())
         refuse("attention", "the fused operation runs on the CPU only");
     check_attention("attention", q, k, v);
     require_type("attention", positions, GGML_TYPE_I32);
@@ -93,7 +93,7 @@ Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor
 namespace {
 
 void require_cpu(const char *operation, const GraphContext &graph, const Tensor &a) {
-    if (!graph.backend().is_cpu()) {
+    if (!graph.backend().has_own_operations()) {
         refuse(operation, "the fused operation runs on the CPU only");
     }
     require_type(operation, a, GGML_TYPE_F32);

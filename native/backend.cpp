@@ -32,11 +32,12 @@ DeviceInfo describe(ggml_backend_dev_t device) {
     info.name = lower(ggml_backend_dev_name(device));
     info.description = ggml_backend_dev_description(device);
     info.kind = kind_of(device);
-    size_t free = 0, total = 0;
-    ggml_backend_dev_memory(device, &free, &total);
-    info.memory_free = free;
-    info.memory_total = total;
+    info.device = device;
     return info;
+}
+
+std::string megabytes(uint64_t bytes) {
+    return std::to_string((bytes + 999999) / 1000000) + " MB";
 }
 
 ggml_backend_dev_t find_device(const std::string &name) {
@@ -53,6 +54,12 @@ ggml_backend_dev_t find_device(const std::string &name) {
 }
 
 }  // namespace
+
+DeviceMemory DeviceInfo::memory() const {
+    size_t free = 0, total = 0;
+    ggml_backend_dev_memory(device, &free, &total);
+    return {total, free};
+}
 
 void load_backends(const std::string &directory) {
     if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) == nullptr) {
@@ -75,9 +82,11 @@ Function Backend::procedure(const char *name) const {
     return function;
 }
 
-Backend::Backend(const std::string &device, int threads, int poll)
+Backend::Backend(const std::string &device, int threads, int poll, bool exact, bool stock)
     : device_(find_device(device)),
       registry_(ggml_backend_dev_backend_reg(device_)),
+      exact_(exact),
+      stock_(stock),
       threads_(threads),
       governor_(threads) {
     if (threads < 1)
@@ -151,6 +160,15 @@ Backend::~Backend() {
 
 DeviceInfo Backend::info() const {
     return describe(device_);
+}
+
+void Backend::refuse_memory(const std::string &what, size_t bytes) const {
+    const DeviceInfo device = info();
+    std::string message = "device '" + device.name + "': no room for " + what;
+    if (bytes > 0)
+        message += ", which needs " + megabytes(bytes);
+    message += " (" + megabytes(device.memory().free) + " free): take a smaller model or a quantised file";
+    throw DeviceError(message + (is_cpu_ ? "" : ", or the CPU (--device cpu)"));
 }
 
 std::vector<std::string> Backend::features() const {

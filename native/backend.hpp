@@ -16,12 +16,19 @@ struct ggml_threadpool;
 
 namespace ggtts {
 
+struct DeviceMemory {
+    uint64_t total = 0;
+    uint64_t free = 0;
+};
+
 struct DeviceInfo {
     std::string name;         // "cpu", "cuda0", "vulkan0": what --device takes
     std::string description;  // what the driver calls it
     std::string kind;         // "cpu", "gpu", "accelerator"
-    uint64_t memory_total = 0;
-    uint64_t memory_free = 0;
+    ggml_backend_dev_t device = nullptr;
+
+    // Asked for only when wanted: the driver of a GPU starts up to answer, which takes its time and its memory.
+    DeviceMemory memory() const;
 };
 
 // Loads the backends of a libggml that was built to find them at run time. A no-op when they are linked in.
@@ -35,7 +42,7 @@ inline constexpr int default_poll = 50;
 class Backend {
 public:
     // Throws DeviceError when there is no such device.
-    Backend(const std::string &device, int threads, int poll);
+    Backend(const std::string &device, int threads, int poll, bool exact, bool stock);
     ~Backend();
     Backend(const Backend &) = delete;
     Backend &operator=(const Backend &) = delete;
@@ -43,8 +50,14 @@ public:
     ggml_backend_t handle() const { return backend_.get(); }
     ggml_backend_dev_t device() const { return device_; }
     bool is_cpu() const { return is_cpu_; }
+    // Whether our own operations and layouts are used here, which the CPU has, unless it was opened without.
+    bool has_own_operations() const { return is_cpu_ && !stock_; }
+    // Whether float32 products keep all their bits, at the cost of speed; GPUs round them to TF32 otherwise.
+    bool exact() const { return exact_; }
     int threads() const { return threads_; }
     DeviceInfo info() const;
+    // An error that says what there was no room for, how much it needs (0: unknown) and how much is free.
+    [[noreturn]] void refuse_memory(const std::string &what, size_t bytes) const;
     std::vector<std::string> features() const;
 
     ggml_backend_buffer_type_t default_buffer_type() const;
@@ -70,6 +83,8 @@ private:
     ggml_backend_ptr backend_;
     ggml_threadpool *thread_pool_ = nullptr;
     bool is_cpu_ = false;
+    bool exact_ = false;
+    bool stock_ = false;
     int threads_ = 1;
     int threads_in_use_ = 0;
     ThreadGovernor governor_;

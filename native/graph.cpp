@@ -39,6 +39,14 @@ void check_supported(const Backend &backend, ggml_cgraph *graph) {
     }
 }
 
+size_t needed_bytes(const Backend &backend, ggml_cgraph *graph) {
+    const ggml_gallocr_ptr plan(ggml_gallocr_new(backend.default_buffer_type()));
+    size_t bytes = 0;
+    if (plan)
+        ggml_gallocr_reserve_n_size(plan.get(), graph, nullptr, nullptr, &bytes);
+    return bytes;
+}
+
 }  // namespace
 
 Program::Program(std::shared_ptr<GraphContext> context, const std::map<std::string, Tensor> &inputs,
@@ -63,8 +71,7 @@ Program::Program(std::shared_ptr<GraphContext> context, const std::map<std::stri
     check_supported(backend, graph_);
     allocator_.reset(ggml_gallocr_new(backend.default_buffer_type()));
     if (!allocator_ || !ggml_gallocr_alloc_graph(allocator_.get(), graph_)) {
-        throw DeviceError("device '" + backend.info().name +
-                          "': no room for the intermediate results of a program");
+        backend.refuse_memory("the intermediate results of a program", needed_bytes(backend, graph_));
     }
     for (const auto &[name, tensor] : inputs) {
         if (tensor.raw->buffer == nullptr)
@@ -225,8 +232,12 @@ State::State(std::shared_ptr<Backend> backend, const Layout &layout) : backend_(
             throw std::invalid_argument("two states are called '" + name + "'");
     }
     buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(context_->get(), backend_->default_buffer_type()));
-    if (!buffer_)
-        throw DeviceError("device '" + backend_->info().name + "': no room for the state of a session");
+    if (!buffer_) {
+        size_t needed = 0;
+        for (const auto &entry : tensors_)
+            needed += ggml_nbytes(entry.second);
+        backend_->refuse_memory("the state of a session", needed);
+    }
     zero();
 }
 

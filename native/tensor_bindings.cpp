@@ -149,7 +149,7 @@ void bind_tensors(nb::module_ &m) {
                      })
         .def_prop_ro("dtype", [](const Tensor &t) { return std::string(ggml_type_name(t.raw->type)); })
         .def_prop_ro(
-            "on_cpu", [](const Tensor &t) { return t.graph && t.graph->backend().is_cpu(); },
+            "on_cpu", [](const Tensor &t) { return t.graph && t.graph->backend().has_own_operations(); },
             "Whether the graph of this tensor runs on the CPU, where the fused operations are.")
         .def_prop_ro("is_contiguous", [](const Tensor &t) { return ggml_is_contiguous(t.raw); })
         .def("__repr__", [](const Tensor &t) { return "<Tensor " + describe(t) + ">"; });

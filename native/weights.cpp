@@ -53,7 +53,7 @@ bool Weights::can_join(const std::vector<std::string> &names) const {
     try {
         const FileTensor &first = *parts_of_matrix(names).front();
         // On the CPU, what is not packed stays where it lies in the file.
-        return !backend_->is_cpu() || kernels::PackedMatrix::format_here(first.type, first.shape[0]);
+        return !backend_->has_own_operations() || kernels::PackedMatrix::format_here(first.type, first.shape[0]);
     } catch (const std::invalid_argument &) {
         return false;
     }
@@ -61,7 +61,7 @@ bool Weights::can_join(const std::vector<std::string> &names) const {
 
 std::shared_ptr<kernels::PackedMatrix> Weights::packed_matrix(
     const ggml_tensor *tensor, const std::optional<std::string> &instruction_set) const {
-    if (!backend_->is_cpu() || ggml_n_dims(tensor) > 2)
+    if (!backend_->has_own_operations() || ggml_n_dims(tensor) > 2)
         return nullptr;
     const auto format = kernels::PackedMatrix::format_here(tensor->type, tensor->ne[0]);
     if (!format)
@@ -200,10 +200,8 @@ void Weights::allocate(ggml_backend_buffer_type_t type, const std::vector<Pendin
     for (const Pending *pending : group)
         total += aligned(ggml_backend_buft_get_alloc_size(type, pending->tensor));
     ggml_backend_buffer_ptr buffer(ggml_backend_buft_alloc_buffer(type, total));
-    if (!buffer) {
-        throw DeviceError(file_->path() + ": no room for " + std::to_string(total / 1000000) +
-                          " MB of weights on " + ggml_backend_buft_name(type));
-    }
+    if (!buffer)
+        backend_->refuse_memory("the weights of " + file_->path(), total);
     ggml_backend_buffer_set_usage(buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     auto *base = static_cast<uint8_t *>(ggml_backend_buffer_get_base(buffer.get()));
     size_t offset = 0;

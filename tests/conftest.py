@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,35 @@ import pytest
 
 from support.data import CODEC, DATA, Golden, assemble_checkpoint, load_golden
 from support.shared_files import make_once
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--device`, which CI never gives: its machines have the CPU only."""
+    parser.addoption(
+        "--device",
+        default="cpu",
+        help="run models on this device, cuda0 for example; stock: the CPU as if it were one",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell the device to the modules of the suite, which are imported later, and to all workers."""
+    device = config.getoption("--device")
+    if device == "stock":
+        os.environ["GGTTS_STOCK"] = "1"
+    elif device != "cpu":
+        os.environ["GGTTS_TEST_DEVICE"] = device
+        os.environ.setdefault("GGTTS_EXACT", "1")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On another device, leave out what holds on the CPU only."""
+    if config.getoption("--device") == "cpu":
+        return
+    skip = pytest.mark.skip(reason="holds on the CPU only")
+    for item in items:
+        if "cpu_only" in item.keywords:
+            item.add_marker(skip)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,8 @@ from ..errors import UsageError
 
 DEVICE_VARIABLE = "GGTTS_DEVICE"
 
-_logger = logging.getLogger("ggtts.ggml")
+_logger = logging.getLogger("ggtts.engine")
+_ggml_logger = logging.getLogger("ggtts.ggml")
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Device:
 
 def load_ggml() -> None:
     """Send GGML's log to Python's `logging` and load backends that are separate libraries. Safe to repeat."""
-    _native.set_log(_logger.log)
+    _native.set_log(_ggml_logger.log)
     package = Path(next(iter(libggml.__path__)))
     for folder in ("lib64", "lib", "bin"):
         if (package / folder).is_dir():
@@ -45,27 +46,49 @@ def devices() -> list[Device]:
 
 
 def describe(info: _native.DeviceInfo) -> Device:
-    return Device(info.name, info.description, info.kind, info.memory_total, info.memory_free)
+    total, free = info.memory
+    return Device(info.name, info.description, info.kind, total, free)
 
 
-def choose_device(name: str | None) -> Device:
-    """The device called `name`; without one, the environment's `GGTTS_DEVICE`, then the first GPU, then the CPU.
+def choose_device(name: str | None, needed: int = 0) -> Device:
+    """The device called `name`; without one, the environment's `GGTTS_DEVICE`, then a GPU, then the CPU.
+
+    A GPU that nobody named is passed over, with a warning, when it has less than `needed` bytes free. The memory of
+    devices that are not chosen is not asked for: it would start their drivers.
 
     Raises UsageError for a name that this build of GGML does not have.
     """
-    present = devices()
+    load_ggml()
+    present = _native.devices()
     wanted = (name or os.environ.get(DEVICE_VARIABLE) or "").strip().lower()
     if not wanted:
-        return next((device for device in present if device.kind == "gpu"), _cpu(present))
-    for device in present:
-        if device.name == wanted:
-            return device
+        return _roomiest(present, needed)
+    for info in present:
+        if info.name == wanted:
+            return describe(info)
     known = ", ".join(device.name for device in present)
     raise UsageError(f"no device {wanted!r}; this build of GGML has: {known}")
 
 
-def _cpu(present: list[Device]) -> Device:
-    return next(device for device in present if device.kind == "cpu")
+def _roomiest(present: list[_native.DeviceInfo], needed: int) -> Device:
+    """The first GPU with so many bytes free, else the CPU."""
+    for info in present:
+        if info.kind != "gpu":
+            continue
+        device = describe(info)
+        if device.memory_free >= needed or not device.memory_total:
+            return device
+        _logger.warning(
+            "%s has %d MB free where about %d MB are needed: not using it",
+            *(device.name, device.memory_free // 1_000_000, needed // 1_000_000),
+        )
+    return the_cpu()
+
+
+def the_cpu() -> Device:
+    """The device that is always there."""
+    load_ggml()
+    return next(describe(info) for info in _native.devices() if info.kind == "cpu")
 
 
 def default_threads() -> int:

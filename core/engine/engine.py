@@ -6,16 +6,26 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from pathlib import Path
 from types import TracebackType
 
 from ggtts import _native
 
 from ..errors import EngineError, UsageError
-from .device import Device, choose_device, default_threads
+from .device import DEVICE_VARIABLE, Device, choose_device, default_threads, the_cpu
 from .graph import Graph
 from .weights import Weights
 
 MAX_OPERATIONS = 4096
+
+EXACT_VARIABLE = "GGTTS_EXACT"
+"""Environment variable: "1" keeps all bits of float32 products on a GPU, for comparisons; slower."""
+
+STOCK_VARIABLE = "GGTTS_STOCK"
+"""Environment variable: "1" has the CPU compute with GGML's own operations only, as GPUs do, to test their code."""
+
+WORKING_ROOM = 300_000_000
+"""Bytes beside the weights: driver, caches, intermediate results of a short text."""
 
 StateLayout = Mapping[str, tuple[Sequence[int], str]]
 
@@ -35,24 +45,58 @@ def _usable_threads(wanted: int | None) -> int:
     return min(wanted, cores)
 
 
+def _memory_for(files: Sequence[str | PathLike[str]]) -> int:
+    """Bytes that weights take on a GPU, roughly: convolutions are kept in float32 there."""
+    sizes = [Path(file).stat().st_size for file in files if Path(file).is_file()]
+    return sum(sizes) * 3 // 2 + WORKING_ROOM if sizes else 0
+
+
+def _start(device: Device, threads: int | None) -> _native.Backend:
+    exact = device.kind != "cpu" and os.environ.get(EXACT_VARIABLE) == "1"
+    if exact:  # what NVIDIA's own libraries look at, when the first of them starts
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+    stock = os.environ.get(STOCK_VARIABLE) == "1"
+    try:
+        return _native.Backend(device.name, _usable_threads(threads), exact=exact, stock=stock)
+    except _native.DeviceError as error:
+        raise EngineError(str(error)) from error
+
+
 class Engine:
     """A device ready to compute. Weights, graphs and state made from it keep it alive as long as they need it.
 
     Any number of threads may run programs of one engine; the device takes them one at a time.
     """
 
-    def __init__(self, device: str | None = None, threads: int | None = None) -> None:
-        """Open `device` ("cpu", "cuda0", ...; None: the best one) with `threads` CPU threads (None: all usable cores).
+    def __init__(
+        self,
+        device: str | None = None,
+        threads: int | None = None,
+        *,
+        files: Sequence[str | PathLike[str]] = (),
+    ) -> None:
+        """Open a device.
 
-        Raises UsageError for an unknown device or a thread count below 1, EngineError when the device does not start.
+        Args:
+            device: "cpu", "cuda0", ...; None takes $GGTTS_DEVICE, or the best one present that starts and has room.
+            threads: CPU threads; None takes all usable cores.
+            files: whose weights it will hold.
+
+        Raises:
+            UsageError: an unknown device, or a thread count below 1.
+            EngineError: the device that was asked for does not start.
         """
         if threads is not None and threads < 1:
             raise UsageError(f"threads must be at least 1, not {threads}")
-        chosen = choose_device(device)
+        chosen = choose_device(device, _memory_for(files))
         try:
-            self.backend = _native.Backend(chosen.name, _usable_threads(threads))
-        except _native.DeviceError as error:
-            raise EngineError(str(error)) from error
+            self.backend = _start(chosen, threads)
+        except EngineError as error:
+            if device or os.environ.get(DEVICE_VARIABLE) or chosen.kind == "cpu":
+                raise
+            _logger.warning("%s: using the CPU", error)
+            chosen = the_cpu()
+            self.backend = _start(chosen, threads)
         self.device: Device = chosen
 
     @property
@@ -62,7 +106,7 @@ class Engine:
     @property
     def is_cpu(self) -> bool:
         """Whether the fused CPU operations can run here."""
-        return self.backend.is_cpu
+        return self.backend.has_own_operations
 
     def weights(self, path: str | PathLike[str]) -> Weights:
         """Open a GGUF file for this device. Raises ModelFileError when it cannot be used."""

@@ -87,7 +87,7 @@ class Weights:
     def __init__(self, backend: _native.Backend, path: str) -> None:
         """Raises ModelFileError for a file that is missing, truncated, or not GGUF."""
         self.path = path
-        self.on_cpu = backend.is_cpu
+        self.on_cpu = backend.has_own_operations
         self.file = open_gguf(path)
         self._native = _native.Weights(backend, self.file)
 

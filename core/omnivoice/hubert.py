@@ -251,7 +251,7 @@ class _LayerRun:
 
     def _attending(self, shape: tuple[int, ...]) -> Program:
         graph = self._engine.graph()
-        keys, values = self._state["keys"], self._state["values"]
+        keys, values = (graph.use(self._state[name]) for name in ("keys", "values"))
         count = key_count_input(graph, "count")
         return graph.program({"y": self._layer(graph.input("x", shape[::-1]), keys, values, count)})
 

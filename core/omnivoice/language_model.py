@@ -44,7 +44,7 @@ class LanguageModel:
             UsageError: unknown device, or a thread count below 1.
             EngineError: the device cannot be used.
         """
-        engine = Engine(device, threads)
+        engine = Engine(device, threads, files=(path,))
         weights = engine.weights(path)
         file = OmniVoiceFile.from_metadata(weights.metadata, weights.path)
         tokenizer = TextTokenizer.from_metadata(weights.metadata, source=weights.path)

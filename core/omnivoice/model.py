@@ -146,7 +146,7 @@ class OmniVoice:
             UsageError: unknown `device`, or a thread count below 1.
             EngineError: the device cannot be used.
         """
-        engine = Engine(device, threads)
+        engine = Engine(device, threads, files=(base, codec))
         arithmetic = Arithmetic(plain_attention, clamp_fp16)
         return cls(engine, engine.weights(base), engine.weights(codec), arithmetic=arithmetic)
 

@@ -24,7 +24,7 @@ def open_codec(
         UsageError: unknown device, or a thread count below 1.
         EngineError: the device cannot be used.
     """
-    engine = Engine(device, threads)
+    engine = Engine(device, threads, files=(path,))
     weights = engine.weights(path)
     file = OmniVoiceCodecFile.from_metadata(weights.metadata, weights.names(), weights.path)
     return OmniVoiceCodec(weights, file, engine)

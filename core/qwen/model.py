@@ -167,7 +167,7 @@ class QwenTTS:
             UsageError: unknown `device` or `kv_type`, or a thread count below 1.
             EngineError: the device cannot be used.
         """
-        engine = Engine(device, threads)
+        engine = Engine(device, threads, files=(talker, codec))
         model = cls(
             engine,
             engine.weights(talker),

@@ -81,7 +81,7 @@ class Codec:
             UsageError: unknown device, or a thread count below 1.
             EngineError: the device cannot be used.
         """
-        engine = Engine(device, threads)
+        engine = Engine(device, threads, files=(path,) if talker is None else (path, talker))
         return cls(engine, engine.weights(path), None if talker is None else engine.weights(talker))
 
     @property

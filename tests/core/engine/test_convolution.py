@@ -8,6 +8,8 @@ import pytest
 from ggtts import _native
 from ggtts.core.engine import ConvPlan, Engine
 
+pytestmark = pytest.mark.cpu_only
+
 INSTRUCTION_SETS = _native.instruction_sets()
 
 # Rounding of float32 sums of up to 7 * 700 products of unit scale.

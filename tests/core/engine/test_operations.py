@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from ggtts.core.engine import Engine, Graph, Tensor, matmul
+from support.device import DEVICE
+from support.tolerances import either
 
 RANDOM = np.random.default_rng(0)
 
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    return Engine("cpu", threads=2)
+    return Engine(DEVICE, threads=2)
 
 
 def run(engine: Engine, build: Callable[..., Tensor], *arrays: np.ndarray) -> np.ndarray:
@@ -111,8 +113,9 @@ def test_unary(engine: Engine, name: str, transposed: bool) -> None:
     a = random(3, 5, 8)
     result = run(engine, lambda x: getattr(x.transpose() if transposed else x, name)(), a)
     expected = UNARY[name](a.astype(np.float64))
+    tolerance = either(2e-6, 1e-5)  # GGML builds its CUDA kernels with fast sines and exponentials
     np.testing.assert_allclose(
-        result, expected.swapaxes(1, 2) if transposed else expected, atol=2e-6, rtol=2e-6
+        result, expected.swapaxes(1, 2) if transposed else expected, atol=tolerance, rtol=tolerance
     )
 
 
@@ -188,7 +191,7 @@ def test_rope_rotates_half_split_pairs(engine: Engine) -> None:
     first, second = a[..., :4], a[..., 4:]
     expected = np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
     np.testing.assert_allclose(
-        run(engine, lambda x, p: x.rope(p, 8, theta), a, positions), expected, atol=2e-4
+        run(engine, lambda x, p: x.rope(p, 8, theta), a, positions), expected, atol=either(2e-4, 2e-3)
     )
 
 
@@ -206,6 +209,7 @@ def reference_attention(
     return out.reshape(len(q), -1)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("head_dim", [16, 36, 64, 128])
 @pytest.mark.parametrize("window", [0, 4])
@@ -219,6 +223,7 @@ def test_fused_attention(engine: Engine, dtype: type, head_dim: int, window: int
     np.testing.assert_allclose(result, reference_attention(q, k, v, visible, 0.2), atol=2e-6)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(
     ("tokens", "keys", "head_dim", "window"), [(32, 32, 64, 0), (75, 90, 128, 0), (50, 61, 36, 9)]
@@ -244,6 +249,7 @@ def test_fused_attention_of_many_queries(
     np.testing.assert_allclose(both_ways, reference_attention(q, k, v, every, 0.2), atol=1e-5)
 
 
+@pytest.mark.cpu_only
 def test_bidirectional_attention_sees_a_given_number_of_keys(engine: Engine) -> None:
     q, k, v = random(5, 2, 32), random(2, 9, 32), random(2, 9, 32)
     count = np.array([7], dtype=np.int32)
@@ -252,6 +258,7 @@ def test_bidirectional_attention_sees_a_given_number_of_keys(engine: Engine) -> 
     np.testing.assert_allclose(result, reference_attention(q, k, v, visible, 0.1), atol=2e-6)
 
 
+@pytest.mark.cpu_only
 def test_stock_attention_agrees_with_the_fused_one(engine: Engine) -> None:
     q, k, v = random(6, 4, 64), random(2, 20, 64), random(2, 20, 64)
     positions = np.arange(14, 20, dtype=np.int32)
@@ -261,6 +268,7 @@ def test_stock_attention_agrees_with_the_fused_one(engine: Engine) -> None:
     np.testing.assert_allclose(stock, fused, atol=1e-5)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("slots", [1, 3, 40])
 @pytest.mark.parametrize("queries", [1, 2])

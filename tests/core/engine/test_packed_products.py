@@ -12,6 +12,8 @@ from gguf import GGMLQuantizationType as Type
 from ggtts import _native
 from ggtts.core.engine import Engine
 
+pytestmark = pytest.mark.cpu_only
+
 TYPES = [Type.Q8_0, Type.Q4_K, Type.Q5_K, Type.Q6_K]
 SHAPES = [(48, 256), (1, 512), (17, 256), (100, 768), (640, 1024), (16, 256), (130, 256)]
 NARROW = [(17, 32), (100, 96), (16, 64)]

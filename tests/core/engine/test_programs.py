@@ -14,13 +14,15 @@ import pytest
 
 from ggtts.core.engine import Engine, default_threads, devices
 from ggtts.core.errors import EngineError, UsageError
+from support.device import DEVICE
 
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    return Engine("cpu", threads=2)
+    return Engine(DEVICE, threads=2)
 
 
+@pytest.mark.cpu_only
 def test_the_cpu_is_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cpu" in [device.name for device in devices()]
     monkeypatch.setenv("GGTTS_DEVICE", "CPU")
@@ -128,6 +130,7 @@ def test_programs_of_one_engine_run_from_many_threads(engine: Engine) -> None:
     assert results == {float(i): True for i in range(4)}
 
 
+@pytest.mark.cpu_only
 def test_profile_names_every_node(engine: Engine) -> None:
     graph = engine.graph()
     x = graph.input("x", (32, 8))

@@ -11,6 +11,7 @@ import pytest
 from ggtts import _native
 from ggtts.core.engine import Engine
 from ggtts.core.errors import ModelFileError
+from support.device import DEVICE
 
 WIDTH, ROWS = 256, 48
 QUANTISED = {
@@ -24,7 +25,7 @@ QUANTISED = {
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    return Engine("cpu", threads=2)
+    return Engine(DEVICE, threads=2)
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,7 @@ def test_matrix_products(engine: Engine, path: Path, kind: str, tolerance: float
     assert np.max(np.abs(program(x=x)["y"] - expected) / scale) < tolerance
 
 
+@pytest.mark.cpu_only
 def test_a_repacked_matrix_can_only_be_multiplied(engine: Engine, path: Path) -> None:
     weights = engine.weights(path)
     graph = engine.graph()
@@ -107,6 +109,7 @@ def test_conversion_and_constants(engine: Engine, path: Path, values: np.ndarray
         weights.constant("doubled", values)
 
 
+@pytest.mark.cpu_only
 def test_weights_stay_mapped_when_they_can(engine: Engine, path: Path) -> None:
     weights = engine.weights(path)
     graph = engine.graph()

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from ggtts.core.engine import Engine, WeightScope
+from support.device import DEVICE
 from support.random_weights import write_weights
 
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    """The CPU with one thread: layers are small, and test workers share the cores."""
-    return Engine("cpu", threads=1)
+    """The device under test, with one thread: layers are small, and test workers share the cores."""
+    return Engine(DEVICE, threads=1)
 
 
 @pytest.fixture

@@ -64,6 +64,7 @@ def run_attention(
     return graph.program({"y": attend(q, k, v, sight, config)})(**inputs)["y"]
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("window", [0, 1, 7, 300])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(("config", "masked"), [(CONFIG, False), (CONFIG, True), (PLAIN, True)])

@@ -167,6 +167,7 @@ def test_too_short_for_the_kernel(engine: Engine, scope_of: ScopeOf) -> None:
         layer(Stretch.whole(engine.graph().input("x", (4, 6))))
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("groups", [1, 2, 5, 8])
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_grouped_operations_of_other_devices_agree_with_the_fused_ones(

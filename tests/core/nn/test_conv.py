@@ -168,6 +168,7 @@ def test_pieces_equal_the_whole_to_the_last_bit(engine: Engine, scope_of: ScopeO
     assert (in_pieces(engine, layer, x, [1, 2, 4, 8, 16, 33]) == whole(engine, layer, x)).all()
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize(
     ("inputs", "outputs", "count", "dilation"), [(5, 7, 7, 1), (12, 3, 2, 4), (9, 20, 1, 1)]
 )

@@ -67,6 +67,7 @@ def joined(
     return graph.program({"y": transformer(tokens, positions, JoinedSequences(parts))})(**inputs)["y"]
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("biased", [(), (0,), (0, 2)])
 def test_each_sequence_is_alone(
@@ -94,6 +95,7 @@ def test_each_sequence_is_alone(
         start += length
 
 
+@pytest.mark.cpu_only
 def test_names_of_transformers(
     engine: Engine, tmp_path: Path, weights: Mapping[str, np.ndarray], path: Path
 ) -> None:

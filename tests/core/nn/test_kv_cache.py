@@ -48,6 +48,7 @@ def numbered(first: int, count: int) -> np.ndarray:
     return positions + np.arange(8, dtype=np.float32).reshape(1, 2, 4) / 8
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 def test_growth_keeps_the_contents(engine: Engine, dtype: str) -> None:
     cache = KVCache(engine, CONFIG, 2, dtype)
@@ -61,6 +62,7 @@ def test_growth_keeps_the_contents(engine: Engine, dtype: str) -> None:
     assert len(signatures) > 1
 
 
+@pytest.mark.cpu_only
 def test_the_signature_stays_while_the_memory_stays(engine: Engine) -> None:
     cache = KVCache(engine, CONFIG, 4)
     before = cache.signature(1)
@@ -70,6 +72,7 @@ def test_the_signature_stays_while_the_memory_stays(engine: Engine) -> None:
     assert cache.signature(1) != before
 
 
+@pytest.mark.cpu_only
 def test_the_limit(engine: Engine) -> None:
     cache = KVCache(engine, CONFIG, 2, limit=7)
     assert cache.room == 7
@@ -81,6 +84,7 @@ def test_the_limit(engine: Engine) -> None:
         cache.reserve(1)
 
 
+@pytest.mark.cpu_only
 def test_reset_forgets_and_keeps_the_memory(engine: Engine) -> None:
     cache = KVCache(engine, CONFIG, 2)
     store(engine, cache, numbered(0, 20))
@@ -91,6 +95,7 @@ def test_reset_forgets_and_keeps_the_memory(engine: Engine) -> None:
     assert (cache.length, cache.capacity, cache.signature(1)) == (3, capacity, signature)
 
 
+@pytest.mark.cpu_only
 def test_a_clone_goes_its_own_way(engine: Engine) -> None:
     cache = KVCache(engine, CONFIG, 2, "f32")
     store(engine, cache, numbered(0, 5))
@@ -100,6 +105,7 @@ def test_a_clone_goes_its_own_way(engine: Engine) -> None:
     assert (theirs[0][:6] == np.concatenate([numbered(0, 5), numbered(90, 1)])).all()
 
 
+@pytest.mark.cpu_only
 def test_copying_from_a_cache_of_another_size(engine: Engine) -> None:
     source, target = KVCache(engine, CONFIG, 2, "f32"), KVCache(engine, CONFIG, 50, "f32")
     store(engine, source, numbered(0, 5))
@@ -109,6 +115,7 @@ def test_copying_from_a_cache_of_another_size(engine: Engine) -> None:
     assert (keys[:7] == numbered(0, 7)).all()
 
 
+@pytest.mark.cpu_only
 def test_sliding_keeps_the_window(engine: Engine) -> None:
     cache = KVCache(engine, CONFIG, 8, "f32", sliding=True)
     position = 0
@@ -122,6 +129,7 @@ def test_sliding_keeps_the_window(engine: Engine) -> None:
     assert cache.capacity == 8
 
 
+@pytest.mark.cpu_only
 def test_sliding_needs_room_for_two_windows(engine: Engine) -> None:
     with pytest.raises(ValueError, match="too few"):
         KVCache(engine, CONFIG, 7, sliding=True)

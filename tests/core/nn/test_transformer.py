@@ -70,6 +70,7 @@ def test_a_cache_changes_nothing(
     assert cache.length == TOKENS
 
 
+@pytest.mark.cpu_only
 def test_a_sliding_cache_in_constant_memory(engine: Engine, scope_of: ScopeOf) -> None:
     config = replace(CONFIG, window=6)
     x = np.random.default_rng(6).standard_normal((300, config.width)).astype(np.float32)

@@ -9,13 +9,14 @@ import pytest
 
 from ggtts.core.engine import Engine
 from support.data import OMNIVOICE
+from support.device import DEVICE
 from support.omnivoice_parts import OmniParts
 
 
 @pytest.fixture(scope="session")
 def engine() -> Engine:
-    """The CPU with one thread: tiny models gain nothing from more, and test workers share the cores."""
-    return Engine("cpu", threads=1)
+    """The device under test, with one thread: tiny models gain nothing from more, and test workers share the cores."""
+    return Engine(DEVICE, threads=1)
 
 
 @pytest.fixture(scope="session")

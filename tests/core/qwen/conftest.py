@@ -11,13 +11,14 @@ import pytest
 from ggtts.core.engine import Engine
 from ggtts.core.qwen.model import QwenTTS
 from support.data import CODEC
+from support.device import DEVICE
 from support.qwen_parts import Parts
 
 
 @pytest.fixture(scope="session")
 def engine() -> Engine:
-    """The CPU with one thread: tiny models gain nothing from more, and test workers share the cores."""
-    return Engine("cpu", threads=1)
+    """The device under test, with one thread: tiny models gain nothing from more, and test workers share the cores."""
+    return Engine(DEVICE, threads=1)
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +33,7 @@ def open_tiny(tiny_gguf: Callable[..., Path]) -> Callable[..., QwenTTS]:
 
     @cache
     def opened(name: str = "Qwen3-TTS-12Hz-0.6B-CustomVoice", **options: object) -> QwenTTS:
-        settings = {"device": "cpu", "threads": 1, **options}
+        settings = {"device": DEVICE, "threads": 1, **options}
         return QwenTTS.open(tiny_gguf(name), tiny_gguf(CODEC), **settings)  # type: ignore[arg-type]
 
     return opened

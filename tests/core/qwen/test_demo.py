@@ -7,6 +7,7 @@ import numpy as np
 from ggtts.core.qwen.demo import demo_paths
 from ggtts.core.qwen.guard import most_frames
 from ggtts.core.qwen.model import QwenTTS, Sampling, SpeechRequest
+from support.device import DEVICE
 
 STORY = (
     "The river was calm that morning, and the boat moved slowly. Nobody said a word. "
@@ -15,7 +16,7 @@ STORY = (
 
 
 def test_it_speaks_without_being_told_how() -> None:
-    with QwenTTS.open(*demo_paths(), device="cpu") as voice:
+    with QwenTTS.open(*demo_paths(), device=DEVICE) as voice:
         assert voice.speakers
         assert voice.languages == ["english"]
         speech = voice.speak(SpeechRequest("The weather is nice today.", sampling=Sampling(seed=1)))
@@ -28,7 +29,7 @@ def test_long_texts_are_cut_for_it_and_sound_the_same_however_they_are_made() ->
     """Threads, chunks and streaming change no bit of a speech in two pieces."""
     heard = []
     for threads, stream_frames in ((1, 1), (2, 5), (3, 300)):
-        voice = QwenTTS.open(*demo_paths(), device="cpu", threads=threads)
+        voice = QwenTTS.open(*demo_paths(), device=DEVICE, threads=threads)
         with voice.stream(STORY, seed=4, stream_frames=stream_frames) as stream:
             chunks = list(stream)
         assert {chunk.pieces for chunk in chunks} == {2}
@@ -40,7 +41,7 @@ def test_long_texts_are_cut_for_it_and_sound_the_same_however_they_are_made() ->
 
 
 def test_the_guard_is_far_from_what_it_says() -> None:
-    voice = QwenTTS.open(*demo_paths(), device="cpu")
+    voice = QwenTTS.open(*demo_paths(), device=DEVICE)
     for text in ("Huh?", "It rained.", "One hundred and twenty three.", "1234567890", STORY):
         for seed in range(3):
             speech = voice.speak(text, seed=seed, split=False, guard=False)

@@ -8,13 +8,14 @@ import weakref
 import numpy as np
 
 from ggtts import Codec, QwenTTS, Sampling, SpeechRequest, demo_paths
+from support.device import DEVICE
 
 
 def test_the_memory_of_a_model_goes_with_it() -> None:
     gc.collect()
     gc.disable()
     try:
-        model = QwenTTS.open(*demo_paths(), device="cpu", threads=1)
+        model = QwenTTS.open(*demo_paths(), device=DEVICE, threads=1)
         model.speak(SpeechRequest("Hi.", speaker="eva", sampling=Sampling(greedy=True), max_frames=2))
         parts = [weakref.ref(part) for part in (model, model._equipment.decoder, model._equipment.sessions)]
         del model
@@ -27,7 +28,7 @@ def test_the_memory_of_a_codec_goes_with_it() -> None:
     gc.collect()
     gc.disable()
     try:
-        codec = Codec.open(demo_paths()[1], device="cpu", threads=1)
+        codec = Codec.open(demo_paths()[1], device=DEVICE, threads=1)
         codec.decode(codec.encode(codec.decode(np.zeros((3, 16), np.int32))))
         decoder = weakref.ref(codec._decoder)
         del codec

@@ -27,6 +27,7 @@ from ggtts.core.qwen.long_text import (
 from ggtts.core.qwen.model import QwenTTS, Voice
 from ggtts.core.qwen.speaker_encoder import SpeakerEncoder
 from ggtts.core.text.sentences import spoken_words
+from support.comparing import same
 from support.data import DATA
 from support.watching import Recorder
 
@@ -104,16 +105,16 @@ def test_pieces_are_joined_utterances(custom: QwenTTS, stream_frames: int) -> No
         [(FIRST, SENTENCE_GAP), (SECOND, PARAGRAPH_GAP), (THIRD, None)], start=1
     ):
         alone = custom.speak(text, **{**OPTIONS, "seed": piece_seed(5, number), "split": False})
-        assert (watching.stages[number]["output-audio"] == alone.samples).all()
+        assert same(watching.stages[number]["output-audio"], alone.samples)
         joiner.begin(gap)
         expected += [joiner.feed(alone.samples), joiner.end()]
     samples = np.concatenate([chunk.samples for chunk in chunks])
-    assert (samples == np.concatenate(expected)).all()
+    assert same(samples, np.concatenate(expected))
     assert [chunk.piece for chunk in chunks] == sorted(chunk.piece for chunk in chunks)
     assert {chunk.pieces for chunk in chunks} == {3}
     assert sum(chunk.frames for chunk in chunks) == stream.frames == 18
     speech = custom.speak(STORY, **OPTIONS)
-    assert (speech.samples == samples).all()
+    assert same(speech.samples, samples)
     assert speech.codes.shape == (18, 16)
 
 
@@ -124,7 +125,7 @@ def test_each_piece_begins_at_once(custom: QwenTTS) -> None:
 
 def test_frames_of_all_pieces(custom: QwenTTS) -> None:
     frames = np.stack(list(custom.frames(STORY, **OPTIONS)))
-    assert (frames == custom.speak(STORY, **OPTIONS).codes).all()
+    assert same(frames, custom.speak(STORY, **OPTIONS).codes)
 
 
 def test_on_frame_counts_through(custom: QwenTTS) -> None:
@@ -175,16 +176,16 @@ def test_a_voice_that_was_made_up_goes_on(open_tiny: Open) -> None:
     own = Voice(voice.embedding, first["codes-full"].astype(np.int32), FIRST)
     for number, text in ((2, SECOND), (3, THIRD)):
         alone, samples = greedy(base, text, voice=own, streamed_text=False, seed=1, split=False)
-        assert (watching.stages[number]["talker-input-embed"] == alone.stages[1]["talker-input-embed"]).all()
-        assert (watching.stages[number]["codes-full"] == alone.stages[1]["codes-full"]).all()
-        assert (watching.stages[number]["output-audio"] == samples).all()
+        assert same(watching.stages[number]["talker-input-embed"], alone.stages[1]["talker-input-embed"])
+        assert same(watching.stages[number]["codes-full"], alone.stages[1]["codes-full"])
+        assert same(watching.stages[number]["output-audio"], samples)
 
 
 def test_a_made_up_voice_goes_on_in_frames_too(open_tiny: Open) -> None:
     base = open_tiny("Qwen3-TTS-12Hz-0.6B-Base")
     options = {"greedy": True, "max_frames": 10, "language": "english", "split": 7}
     frames = np.stack(list(base.frames(STORY, **options)))
-    assert (frames == base.speak(STORY, **options).codes).all()
+    assert same(frames, base.speak(STORY, **options).codes)
 
 
 def test_a_designed_voice_goes_on(open_tiny: Open) -> None:
@@ -198,7 +199,7 @@ def test_a_designed_voice_goes_on(open_tiny: Open) -> None:
     tokens = len(watching.stages[2]["ref-ids"]) - 5  # the transcript without its wrapping
     with_reference = len(watching.stages[2]["talker-input-embed"])
     assert with_reference == len(alone.stages[1]["talker-input-embed"]) + tokens + said
-    assert (watching.stages[2]["instruct-ids"] == alone.stages[1]["instruct-ids"]).all()
+    assert same(watching.stages[2]["instruct-ids"], alone.stages[1]["instruct-ids"])
 
 
 def test_a_piece_that_was_cut_off_is_no_voice_to_go_on_with(open_tiny: Open) -> None:

@@ -13,7 +13,9 @@ import pytest
 from ggtts.core.engine import Engine
 from ggtts.core.errors import ModelFileError, UsageError
 from ggtts.core.qwen.model import QwenTTS, Sampling, Speech, SpeechRequest
+from support.comparing import same
 from support.data import CODEC, Golden
+from support.device import DEVICE
 from support.tolerances import WAVEFORM
 
 Load = Callable[[str], Golden]
@@ -51,7 +53,7 @@ def test_speech(model: QwenTTS) -> None:
 
 def test_a_seed_repeats_the_speech_and_another_does_not(model: QwenTTS) -> None:
     first, again = model.speak(REQUEST), model.speak(REQUEST)
-    assert (first.samples == again.samples).all()
+    assert same(first.samples, again.samples)
     other = model.speak(replace(REQUEST, sampling=Sampling(seed=12)))
     assert first.codes.tolist() != other.codes.tolist()
 
@@ -59,7 +61,7 @@ def test_a_seed_repeats_the_speech_and_another_does_not(model: QwenTTS) -> None:
 def test_a_drawn_seed_can_be_given_back(model: QwenTTS) -> None:
     speech = model.speak(replace(REQUEST, sampling=Sampling()))
     again = model.speak(replace(REQUEST, sampling=Sampling(seed=speech.seed)))
-    assert (speech.codes == again.codes).all()
+    assert same(speech.codes, again.codes)
 
 
 def test_frames_are_those_of_the_speech(model: QwenTTS) -> None:
@@ -104,7 +106,7 @@ def test_threads_share_the_weights_and_nothing_else(model: QwenTTS) -> None:
     with ThreadPoolExecutor(3) as pool:
         together: list[Speech] = list(pool.map(model.speak, requests * 3))
     for index, speech in enumerate(together):
-        assert (speech.samples == alone[index % 3]).all()
+        assert same(speech.samples, alone[index % 3])
 
 
 @pytest.mark.parametrize("options", [{"plain_attention": True}, {"clamp_fp16": True}, {"kv_type": "f16"}])
@@ -116,7 +118,7 @@ def test_ways_to_compute_agree(open_tiny: Callable[..., QwenTTS], options: dict[
 
 
 def test_a_full_context_ends_the_speech(tiny_gguf: Gguf, model: QwenTTS) -> None:
-    engine = Engine("cpu", threads=1)
+    engine = Engine(DEVICE, threads=1)
     talker = engine.weights(tiny_gguf(TALKER))
     talker.metadata["qwen3-tts.talker.context_length"] = 25
     small = QwenTTS(engine, talker, engine.weights(tiny_gguf(CODEC)), kv_type="f16")
@@ -124,7 +126,7 @@ def test_a_full_context_ends_the_speech(tiny_gguf: Gguf, model: QwenTTS) -> None
     cut, whole = small.speak(request), model.speak(request)
     assert (cut.stop, whole.stop != "context") == ("context", True)
     assert 1 < cut.frames < whole.frames
-    assert (cut.codes == whole.codes[: cut.frames]).all()
+    assert same(cut.codes, whole.codes[: cut.frames])
     with pytest.raises(UsageError, match="the text is too long"):
         small.speak(replace(request, text="far too long for it " * 10))
 
@@ -132,7 +134,7 @@ def test_a_full_context_ends_the_speech(tiny_gguf: Gguf, model: QwenTTS) -> None
 def test_a_text_with_options_is_a_request(model: QwenTTS) -> None:
     wanted = model.speak(replace(REQUEST, sampling=Sampling(seed=11, top_k=3)))
     options = {"speaker": "vivian", "language": "english", "max_frames": 12, "seed": 11, "top_k": 3}
-    assert (model.speak("Hello there.", **options).samples == wanted.samples).all()  # type: ignore[arg-type]
+    assert same(model.speak("Hello there.", **options).samples, wanted.samples)  # type: ignore[arg-type]
     assert np.stack(list(model.frames("Hello there.", **options))).tolist() == wanted.codes.tolist()
     assert model.resolve("Hello there.", **options).predictor.top_k == 50
 
@@ -149,11 +151,11 @@ def test_options_that_cannot_be(model: QwenTTS) -> None:
 @pytest.mark.parametrize("frames", [1, 5, 300])
 def test_decoding_in_chunks_changes_nothing(model: QwenTTS, frames: int) -> None:
     speech = model.speak(REQUEST, codec_chunk_frames=frames)
-    assert (speech.samples == model.decode(speech.codes)).all()
+    assert same(speech.samples, model.decode(speech.codes))
 
 
 def test_threads_of_the_engine_change_nothing(open_tiny: Callable[..., QwenTTS], model: QwenTTS) -> None:
-    assert (open_tiny(threads=3).speak(REQUEST).samples == model.speak(REQUEST).samples).all()
+    assert same(open_tiny(threads=3).speak(REQUEST).samples, model.speak(REQUEST).samples)
 
 
 def test_the_first_speaker_where_that_is_wanted(open_tiny: Callable[..., QwenTTS]) -> None:
@@ -166,15 +168,15 @@ def test_the_first_speaker_where_that_is_wanted(open_tiny: Callable[..., QwenTTS
 def test_files_of_another_kind(tiny_gguf: Gguf, tmp_path: Path) -> None:
     talker, codec = tiny_gguf(TALKER), tiny_gguf(CODEC)
     with pytest.raises(ModelFileError, match="qwen3-tts-tokenizer"):
-        QwenTTS.open(codec, codec, device="cpu")
+        QwenTTS.open(codec, codec, device=DEVICE)
     with pytest.raises(ModelFileError, match="'qwen3-tts'"):
-        QwenTTS.open(talker, talker, device="cpu")
+        QwenTTS.open(talker, talker, device=DEVICE)
     with pytest.raises(ModelFileError, match=r"missing\.gguf"):
-        QwenTTS.open(tmp_path / "missing.gguf", codec, device="cpu")
+        QwenTTS.open(tmp_path / "missing.gguf", codec, device=DEVICE)
 
 
 def test_files_that_do_not_belong_together(tiny_gguf: Gguf) -> None:
-    engine = Engine("cpu", threads=1)
+    engine = Engine(DEVICE, threads=1)
     talker, codec = engine.weights(tiny_gguf(TALKER)), engine.weights(tiny_gguf(CODEC))
     talker.metadata["qwen3-tts.code_pred.vocab_size"] = 4096
     with pytest.raises(ModelFileError, match="do not belong together"):

@@ -21,6 +21,8 @@ from ggtts.core.qwen.generation import Utterance
 from ggtts.core.qwen.model import AudioChunk, QwenTTS
 from ggtts.core.qwen.talker import Talker
 from ggtts.core.speech.observer import Observer
+from support.comparing import same
+from support.device import DEVICE
 from support.watching import Recorder
 
 TEXT = "Hello there."
@@ -98,8 +100,8 @@ def test_a_stream_equals_speaking_at_once(
     speech = model.speak(TEXT, codec_chunk_frames=chunk, **options)
     with model.stream(TEXT, stream_frames=stream_frames, **options) as stream:
         chunks = list(stream)
-    assert (joined(chunks) == speech.samples).all()
-    assert (speech.samples == model.decode(speech.codes)).all()
+    assert same(joined(chunks), speech.samples)
+    assert same(speech.samples, model.decode(speech.codes))
     assert sum(chunk.frames for chunk in chunks) == speech.frames == stream.frames
     assert stream.stop == speech.stop
 
@@ -118,7 +120,7 @@ def test_random_codes_stream_as_they_decode(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Utterance, "__iter__", random_frames)
         chunks = list(model.stream(TEXT, stream_frames=stream_frames, speaker="vivian"))
-    assert (joined(chunks) == model.decode(codes)).all()
+    assert same(joined(chunks), model.decode(codes))
 
 
 @pytest.mark.parametrize("threads", [2, 3])
@@ -126,7 +128,7 @@ def test_threads_of_the_engine_change_nothing(
     open_tiny: Callable[..., QwenTTS], model: QwenTTS, threads: int
 ) -> None:
     chunks = list(open_tiny(threads=threads).stream(TEXT, **OPTIONS))
-    assert (joined(chunks) == model.speak(TEXT, **OPTIONS).samples).all()
+    assert same(joined(chunks), model.speak(TEXT, **OPTIONS).samples)
 
 
 def test_streams_in_threads_and_side_by_side(model: QwenTTS) -> None:
@@ -135,11 +137,11 @@ def test_streams_in_threads_and_side_by_side(model: QwenTTS) -> None:
     streams = [model.stream(text, **OPTIONS) for text in texts]
     turns = [list(chunks) for chunks in zip(*streams, strict=True)]  # one chunk of each in turn
     for index, samples in enumerate(alone):
-        assert (joined([turn[index] for turn in turns]) == samples).all()
+        assert same(joined([turn[index] for turn in turns]), samples)
     with ThreadPoolExecutor(3) as pool:
         spoken = list(pool.map(lambda text: joined(list(model.stream(text, **OPTIONS))), texts * 3))
     for index, samples in enumerate(spoken):
-        assert (samples == alone[index % 3]).all()
+        assert same(samples, alone[index % 3])
 
 
 @pytest.fixture
@@ -275,13 +277,13 @@ def test_seeds(model: QwenTTS) -> None:
     drawn = model.stream(TEXT, speaker="vivian", max_frames=5)
     samples = joined(list(drawn))
     again = model.stream(TEXT, speaker="vivian", max_frames=5, seed=drawn.request.seed)
-    assert (joined(list(again)) == samples).all()
+    assert same(joined(list(again)), samples)
 
 
 def test_an_engine_of_its_own_repeats_the_bytes(
     tiny_gguf: Callable[..., Any], open_tiny: Callable[..., QwenTTS], model: QwenTTS
 ) -> None:
     talker, codec = tiny_gguf("Qwen3-TTS-12Hz-0.6B-CustomVoice"), tiny_gguf()
-    engine = Engine("cpu", threads=1)
+    engine = Engine(DEVICE, threads=1)
     fresh = QwenTTS(engine, engine.weights(talker), engine.weights(codec))
-    assert (fresh.speak(TEXT, **OPTIONS).samples == model.speak(TEXT, **OPTIONS).samples).all()
+    assert same(fresh.speak(TEXT, **OPTIONS).samples, model.speak(TEXT, **OPTIONS).samples)

@@ -20,6 +20,7 @@ from ggtts.core.qwen.requests import resolve_request
 from ggtts.core.qwen.speaker_encoder import SpeakerEncoder
 from support.comparing import deviation
 from support.data import CODEC, DATA, Golden
+from support.device import DEVICE
 from support.talker_files import talker_file
 from support.tolerances import SPEAKER_EMBEDDING
 
@@ -137,7 +138,7 @@ def test_samples_are_a_recording_too(base: QwenTTS) -> None:
 def test_a_recording_is_encoded_once(
     open_tiny: Callable[..., QwenTTS], tiny_gguf: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = QwenTTS.open(tiny_gguf(BASE), tiny_gguf(CODEC), device="cpu", threads=1)
+    model = QwenTTS.open(tiny_gguf(BASE), tiny_gguf(CODEC), device=DEVICE, threads=1)
     heard = Calls(monkeypatch, SpeakerEncoder, "embed")
     coded = Calls(monkeypatch, CodecEncoder, "encode")
     samples, rate = soundfile.read(RECORDING, dtype="float32")
@@ -164,7 +165,7 @@ def test_encoders_are_loaded_when_they_are_needed(
             original(self, *arguments)
 
         monkeypatch.setattr(kind, "__init__", noted)
-    model = QwenTTS.open(tiny_gguf(BASE), tiny_gguf(CODEC), device="cpu", threads=1)
+    model = QwenTTS.open(tiny_gguf(BASE), tiny_gguf(CODEC), device=DEVICE, threads=1)
     model.speak("Hello.", max_frames=2)
     assert loaded == []
     model.voice(RECORDING)
@@ -219,7 +220,7 @@ def test_only_base_models_clone(open_tiny: Callable[..., QwenTTS], name: str) ->
 
 
 def test_a_base_model_without_a_speaker_encoder(tiny_gguf: Callable[..., Path]) -> None:
-    engine = Engine("cpu", threads=1)
+    engine = Engine(DEVICE, threads=1)
     talker = engine.weights(tiny_gguf(BASE))
     talker.metadata["qwen3-tts.spk_enc.embedding_length"] = 0
     model = QwenTTS(engine, talker, engine.weights(tiny_gguf(CODEC)))

@@ -11,12 +11,13 @@ from ggtts.core.engine import Engine, Weights
 from ggtts.core.formats.omnivoice import OmniVoiceCodecFile
 from ggtts.core.omnivoice.codec import OmniVoiceCodec
 from support.data import OMNIVOICE_CODEC
+from support.device import DEVICE
 
 
 @pytest.fixture(scope="session")
 def engine() -> Engine:
-    """The CPU with one thread: tiny models gain nothing from more, and test workers share the cores."""
-    return Engine("cpu", threads=1)
+    """The device under test, with one thread: tiny models gain nothing from more, and test workers share the cores."""
+    return Engine(DEVICE, threads=1)
 
 
 @pytest.fixture

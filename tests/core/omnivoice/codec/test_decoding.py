@@ -13,7 +13,7 @@ from ggtts.core.formats.omnivoice import OmniVoiceCodecFile
 from ggtts.core.nn.stretch import Span
 from ggtts.core.omnivoice.codec import OmniVoiceCodec
 from ggtts.core.omnivoice.codec_decoder import OmniVoiceDecoder
-from support.comparing import deviation
+from support.comparing import deviation, same
 from support.data import Golden
 from support.tolerances import CODEC_STAGE, WAVEFORM
 
@@ -59,7 +59,7 @@ def test_tiles_equal_the_undivided_decode(
     codes = random_codes(frames, frames)
     pieces = list(decoder.pieces(codes))
     assert [len(piece) for piece in pieces[:-1]] == [tile * 960] * (len(pieces) - 1)
-    assert (np.concatenate(pieces) == decoder.stages(codes)["wav"][:, 0]).all()
+    assert same(np.concatenate(pieces), decoder.stages(codes)["wav"][:, 0])
 
 
 def test_a_tile_depends_on_eleven_frames_around_it(
@@ -84,7 +84,7 @@ def test_threads_share_a_codec(codec: OmniVoiceCodec) -> None:
     for thread in threads:
         thread.join()
     for index, expected in enumerate(codes):
-        assert (results[index] == codec.decode(expected)).all()
+        assert same(results[index], codec.decode(expected))
 
 
 @pytest.mark.parametrize("value", [-1, 64])

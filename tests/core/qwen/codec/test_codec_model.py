@@ -13,8 +13,9 @@ import soundfile
 from ggtts.core.errors import AudioFileError, ModelFileError, UsageError
 from ggtts.core.formats import rvq
 from ggtts.core.qwen.codec.model import PIECE_FRAMES, Codec
-from support.comparing import deviation
+from support.comparing import deviation, same
 from support.data import TALKERS, Golden
+from support.device import DEVICE
 from support.tolerances import SPEAKER_EMBEDDING, WAVEFORM
 
 Load = Callable[[str], Golden]
@@ -23,7 +24,7 @@ BASE, CUSTOM_VOICE = TALKERS[0], TALKERS[1]
 
 @pytest.fixture(scope="module")
 def codec(tiny_gguf: Callable[..., Path]) -> Iterator[Codec]:
-    with Codec.open(tiny_gguf(), device="cpu", threads=1, talker=tiny_gguf(BASE)) as opened:
+    with Codec.open(tiny_gguf(), device=DEVICE, threads=1, talker=tiny_gguf(BASE)) as opened:
         yield opened
 
 
@@ -50,9 +51,9 @@ def test_files_become_the_codes_of_the_official_package(
 ) -> None:
     codes = codec.encode(recordings / f"{file}.wav")
     assert codes.dtype == np.int32
-    assert (codes == golden(case)["ref_codes"]).all()
+    assert same(codes, golden(case)["ref_codes"])
     samples, rate = soundfile.read(recordings / f"{file}.wav", dtype="int16")
-    assert (codec.encode(samples, rate) == codes).all()
+    assert same(codec.encode(samples, rate), codes)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_files_become_the_embeddings_of_the_official_package(
     embedding = codec.speaker(str(recordings / f"{file}.wav"))
     assert deviation(embedding, golden(case)["ref_xvector"]) < SPEAKER_EMBEDDING
     samples, rate = soundfile.read(recordings / f"{file}.wav", dtype="float32")
-    assert (codec.speaker(samples, rate) == embedding).all()
+    assert same(codec.speaker(samples, rate), embedding)
 
 
 def test_codes_become_the_samples_of_the_official_package(codec: Codec, golden: Load, tmp_path: Path) -> None:
@@ -77,8 +78,8 @@ def test_codes_become_the_samples_of_the_official_package(codec: Codec, golden: 
     samples = codec.decode(case["codes"])
     assert np.abs(samples - case["wav"]).max() < WAVEFORM
     rvq.write(tmp_path / "case.rvq", case["codes"])
-    assert (codec.decode(tmp_path / "case.rvq") == samples).all()
-    assert (np.concatenate(list(codec.pieces(str(tmp_path / "case.rvq")))) == samples).all()
+    assert same(codec.decode(tmp_path / "case.rvq"), samples)
+    assert same(np.concatenate(list(codec.pieces(str(tmp_path / "case.rvq")))), samples)
 
 
 def test_long_codes_come_in_pieces(codec: Codec) -> None:
@@ -95,7 +96,7 @@ def test_a_recording_longer_than_the_pieces_of_every_stage(codec: Codec) -> None
     codes = codec.encode(samples, on_progress=progress.append)
     stages = codec._encoder.stages(samples)
     undivided = codec._encoder._quantizer.search(stages["vq_semantic_in"], stages["vq_acoustic_in"])
-    assert (codes == undivided).all()
+    assert same(codes, undivided)
     assert progress == sorted(progress)
     assert progress[-1] == 1.0
     assert len(progress) > 20
@@ -112,13 +113,13 @@ def test_every_kind_of_samples(codec: Codec, dtype: str) -> None:
     exact = np.round(noise(4000) * 128) / 128
     kind = np.dtype(dtype)
     scaled = exact if kind.kind == "f" else exact * 2.0 ** (8 * kind.itemsize - 1) + 128 * (dtype == "uint8")
-    assert (codec.encode(scaled.astype(kind)) == codec.encode(exact.astype(np.float32))).all()
+    assert same(codec.encode(scaled.astype(kind)), codec.encode(exact.astype(np.float32)))
 
 
 def test_channels_are_averaged(codec: Codec) -> None:
     left, right = noise(4000, 1), noise(4000, 2)
     together = codec.encode(np.stack([left, right], axis=1))
-    assert (together == codec.encode((left + right) / 2)).all()
+    assert same(together, codec.encode((left + right) / 2))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_no_voice(codec: Codec, samples: np.ndarray, message: str) -> None:
 
 def test_of_a_long_recording_a_minute_is_embedded(codec: Codec, caplog: pytest.LogCaptureFixture) -> None:
     samples = noise(62 * 8000)
-    assert (codec.speaker(samples, 8000) == codec.speaker(samples[: 60 * 8000], 8000)).all()
+    assert same(codec.speaker(samples, 8000), codec.speaker(samples[: 60 * 8000], 8000))
     assert "the recording is longer than 60 s" in caplog.text
 
 
@@ -168,17 +169,17 @@ def test_codes_that_the_codec_does_not_have(codec: Codec, tmp_path: Path) -> Non
 def test_files_that_are_no_models(tiny_gguf: Callable[..., Path], tmp_path: Path) -> None:
     codec, talker = tiny_gguf(), tiny_gguf(CUSTOM_VOICE)
     with pytest.raises(ModelFileError, match="no speaker encoder, it is a custom_voice model"):
-        Codec.open(codec, device="cpu", talker=talker)
+        Codec.open(codec, device=DEVICE, talker=talker)
     with pytest.raises(ModelFileError, match="'qwen3-tts'"):
-        Codec.open(talker, device="cpu")
+        Codec.open(talker, device=DEVICE)
     with pytest.raises(ModelFileError, match="'qwen3-tts-tokenizer'"):
-        Codec.open(codec, device="cpu", talker=codec)
+        Codec.open(codec, device=DEVICE, talker=codec)
     with pytest.raises(ModelFileError, match=r"none\.gguf"):
-        Codec.open(tmp_path / "none.gguf", device="cpu")
+        Codec.open(tmp_path / "none.gguf", device=DEVICE)
 
 
 def test_without_a_talker(tiny_gguf: Callable[..., Path]) -> None:
-    codec = Codec.open(tiny_gguf(), device="cpu", threads=1)
+    codec = Codec.open(tiny_gguf(), device=DEVICE, threads=1)
     assert not codec.has_speaker_encoder
     with pytest.raises(UsageError, match="needs the speaker encoder of a base talker"):
         codec.speaker(noise(9000))
@@ -186,7 +187,7 @@ def test_without_a_talker(tiny_gguf: Callable[..., Path]) -> None:
 
 def test_several_threads(tiny_gguf: Callable[..., Path]) -> None:
     """Both networks are loaded once, and nobody disturbs anybody."""
-    with Codec.open(tiny_gguf(), device="cpu", threads=1) as codec:
+    with Codec.open(tiny_gguf(), device=DEVICE, threads=1) as codec:
         signals = [noise(5000, seed) for seed in range(3)]
         found: dict[int, np.ndarray] = {}
 
@@ -199,4 +200,4 @@ def test_several_threads(tiny_gguf: Callable[..., Path]) -> None:
         for thread in threads:
             thread.join()
         for index, signal in enumerate(signals):
-            assert (found[index] == codec.decode(codec.encode(signal))).all()
+            assert same(found[index], codec.decode(codec.encode(signal)))

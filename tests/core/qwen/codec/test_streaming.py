@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ggtts.core.qwen.codec import CodecDecoder
 from ggtts.core.qwen.codec.decoder import widths
+from support.comparing import same
 
 
 def random_codes(frames: int, seed: int) -> np.ndarray:
@@ -31,7 +32,7 @@ def test_any_cut_equals_the_undivided_decode(decoder: CodecDecoder, lengths: lis
     codes = random_codes(max(1, sum(lengths)), seed)
     lengths = lengths if sum(lengths) else [1]
     undivided = decoder.stages(codes)["samples"][:, 0]
-    assert (in_pieces(decoder, codes, lengths) == undivided).all()
+    assert same(in_pieces(decoder, codes, lengths), undivided)
 
 
 def test_every_way_to_cut_six_frames(decoder: CodecDecoder) -> None:
@@ -39,18 +40,18 @@ def test_every_way_to_cut_six_frames(decoder: CodecDecoder) -> None:
     undivided = decoder.stages(codes)["samples"][:, 0]
     for cuts in range(1 << 5):
         bounds = [0, *(place for place in range(1, 6) if cuts >> (place - 1) & 1), 6]
-        assert (in_pieces(decoder, codes, np.diff(bounds).tolist()) == undivided).all(), bounds
+        assert same(in_pieces(decoder, codes, np.diff(bounds).tolist()), undivided), bounds
 
 
 def test_one_frame_at_a_time(decoder: CodecDecoder) -> None:
     codes = random_codes(20, 1)
-    assert (in_pieces(decoder, codes, [1] * 20) == decoder.stages(codes)["samples"][:, 0]).all()
+    assert same(in_pieces(decoder, codes, [1] * 20), decoder.stages(codes)["samples"][:, 0])
 
 
 def test_beyond_the_window(decoder: CodecDecoder) -> None:
     """The cache has moved on twice, at different places for different cuts."""
     codes = random_codes(330, 2)
-    assert (in_pieces(decoder, codes, [3, 8, 100, 1, 218]) == decoder.decode(codes)).all()
+    assert same(in_pieces(decoder, codes, [3, 8, 100, 1, 218]), decoder.decode(codes))
 
 
 def test_a_new_stream_begins_at_silence(decoder: CodecDecoder) -> None:
@@ -58,15 +59,15 @@ def test_a_new_stream_begins_at_silence(decoder: CodecDecoder) -> None:
     with decoder.stream() as stream:
         first = stream(codes)
     with decoder.stream() as stream:
-        assert (stream(codes) == first).all()
+        assert same(stream(codes), first)
 
 
 def test_streams_do_not_disturb_each_other(decoder: CodecDecoder) -> None:
     one, two = random_codes(12, 4), random_codes(12, 5)
     with decoder.stream() as first, decoder.stream() as second:
         pieces = [(first(one[i : i + 3]), second(two[i : i + 3])) for i in range(0, 12, 3)]
-    assert (np.concatenate([piece[0] for piece in pieces]) == decoder.decode(one)).all()
-    assert (np.concatenate([piece[1] for piece in pieces]) == decoder.decode(two)).all()
+    assert same(np.concatenate([piece[0] for piece in pieces]), decoder.decode(one))
+    assert same(np.concatenate([piece[1] for piece in pieces]), decoder.decode(two))
 
 
 def test_streams_in_threads(decoder: CodecDecoder) -> None:
@@ -82,7 +83,7 @@ def test_streams_in_threads(decoder: CodecDecoder) -> None:
     for thread in threads:
         thread.join()
     for index, expected in enumerate(codes):
-        assert (results[index] == decoder.decode(expected)).all()
+        assert same(results[index], decoder.decode(expected))
 
 
 def test_priming_with_a_reference(decoder: CodecDecoder) -> None:
@@ -91,7 +92,7 @@ def test_priming_with_a_reference(decoder: CodecDecoder) -> None:
         stream.prime(reference)
         primed = stream(codes)
     together = decoder.decode(np.concatenate([reference, codes]))
-    assert (primed == together[len(reference) * decoder.frame_samples :]).all()
+    assert same(primed, together[len(reference) * decoder.frame_samples :])
 
 
 def test_going_on_from_a_snapshot(decoder: CodecDecoder) -> None:
@@ -103,7 +104,7 @@ def test_going_on_from_a_snapshot(decoder: CodecDecoder) -> None:
     with decoder.stream(snapshot) as stream:
         stream(other)
     with decoder.stream(snapshot) as stream:
-        assert (stream(codes) == expected).all()
+        assert same(stream(codes), expected)
 
 
 def test_a_closed_stream(decoder: CodecDecoder) -> None:
