@@ -8,5 +8,6 @@ namespace ggtts {
 void bind_engine(nanobind::module_ &module);
 void bind_tensors(nanobind::module_ &module);
 void bind_sampler(nanobind::module_ &module);
+void bind_predictor(nanobind::module_ &module);
 
 }  // namespace ggtts

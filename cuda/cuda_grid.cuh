@@ -1,0 +1,184 @@
+// The grid of a GPU: all blocks are resident (a cooperative launch), so they can wait for each other.
+#pragma once
+
+#include "weight_types.hpp"
+
+namespace ggtts::predictor {
+
+inline constexpr unsigned all_lanes = 0xFFFFFFFFU;
+// Floats at the start of shared memory that sums over a block pass through: a double per warp.
+inline constexpr int reserved_floats = 2 * 32;
+
+class CudaWarp {
+public:
+    __device__ CudaWarp() : lane_(static_cast<int>(threadIdx.x) % lanes) {}
+
+    __device__ int index() const { return static_cast<int>(threadIdx.x) / lanes; }
+
+    template <class Function>
+    __device__ __forceinline__ void each(int count, Function function) const {
+        for (int i = lane_; i < count; i += lanes)
+            function(i);
+        __syncwarp();
+    }
+
+    template <class Function>
+    __device__ __forceinline__ float sum(Function function) const {
+        float value = function(lane_);
+#pragma unroll
+        for (int step = lanes / 2; step > 0; step /= 2)
+            value += __shfl_xor_sync(all_lanes, value, step);
+        return value;
+    }
+
+    template <class Function>
+    __device__ __forceinline__ float highest(Function function) const {
+        float value = function(lane_);
+#pragma unroll
+        for (int step = lanes / 2; step > 0; step /= 2)
+            value = fmaxf(value, __shfl_xor_sync(all_lanes, value, step));
+        return value;
+    }
+
+    template <int count, class Add, class Take>
+    __device__ __forceinline__ void sums(Add add, Take take) const {
+        float values[count] = {};
+        add(lane_, values);
+        scatter<count, lanes / 2>(values, 0, take);
+        __syncwarp();
+    }
+
+private:
+    // Each step adds the values of two halves of the warp; as long as there are several, each half keeps one half
+    // of them. Every sum is made in the same order, however many there are.
+    template <int count, int step, class Take>
+    __device__ __forceinline__ void scatter(float *values, int first, Take take) const {
+        if constexpr (step == 0) {
+#pragma unroll
+            for (int i = 0; i < count; ++i)
+                take(first + i, values[i]);
+        } else if constexpr (count == 1) {
+            finish<step>(values[0], first, take);
+        } else {
+            const bool upper = (lane_ & step) != 0;
+#pragma unroll
+            for (int i = 0; i < count / 2; ++i) {
+                const float given = upper ? values[i] : values[i + count / 2];
+                const float kept = upper ? values[i + count / 2] : values[i];
+                values[i] = kept + __shfl_xor_sync(all_lanes, given, step);
+            }
+            scatter<count / 2, step / 2>(values, first + (upper ? count / 2 : 0), take);
+        }
+    }
+
+    // The last value of a lane: all lanes that differ in the remaining steps only come to know it, one takes it.
+    template <int largest_step, class Take>
+    __device__ __forceinline__ void finish(float value, int index, Take take) const {
+#pragma unroll
+        for (int step = largest_step; step > 0; step /= 2)
+            value += __shfl_xor_sync(all_lanes, value, step);
+        if ((lane_ & (2 * largest_step - 1)) == 0)
+            take(index, value);
+    }
+
+    int lane_;
+};
+
+class CudaBlock {
+public:
+    __device__ explicit CudaBlock(float *shared) : shared_(shared) {}
+
+    __device__ int index() const { return static_cast<int>(blockIdx.x); }
+    __device__ int blocks() const { return static_cast<int>(gridDim.x); }
+    __device__ float *shared() const { return shared_ + reserved_floats; }
+
+    template <class Function>
+    __device__ __forceinline__ void each(int count, Function function) const {
+        for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
+            function(i);
+        __syncthreads();
+    }
+
+    template <class Function>
+    __device__ __forceinline__ void each_task(int count, Function function) const {
+        const CudaWarp warp;
+        for (int task = warp.index(); task < count; task += warps())
+            function(warp, task);
+        __syncthreads();
+    }
+
+    template <class Number, class Function>
+    __device__ __forceinline__ Number total(int count, Function function) const {
+        return combine<Number>(count, Number(0), function, [](Number a, Number b) { return a + b; });
+    }
+
+    template <class Number, class Function>
+    __device__ __forceinline__ Number highest(int count, Function function) const {
+        return combine<Number>(count, function(0), function, [](Number a, Number b) { return a > b ? a : b; });
+    }
+
+    // Only the second-level cache is filled: nothing waits for it.
+    __device__ __forceinline__ void prefetch(const uint8_t *memory, int64_t bytes) const {
+        constexpr int64_t line = 128;
+        for (int64_t at = line * threadIdx.x; at < bytes; at += line * blockDim.x)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(memory + at));
+    }
+
+private:
+    __device__ int warps() const { return static_cast<int>(blockDim.x) / lanes; }
+
+    template <class Number, class Function, class Combine>
+    __device__ __forceinline__ Number combine(int count, Number neutral, Function function,
+                                              Combine combine) const {
+        Number value = neutral;
+        for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
+            value = combine(value, function(i));
+#pragma unroll
+        for (int step = lanes / 2; step > 0; step /= 2)
+            value = combine(value, __shfl_xor_sync(all_lanes, value, step));
+        auto *of_warps = reinterpret_cast<Number *>(shared_);
+        if (threadIdx.x % lanes == 0)
+            of_warps[threadIdx.x / lanes] = value;
+        __syncthreads();
+        value = of_warps[0];
+        for (int warp = 1; warp < warps(); ++warp)
+            value = combine(value, of_warps[warp]);
+        __syncthreads();
+        return value;
+    }
+
+    float *shared_;
+};
+
+class CudaGrid {
+public:
+    __device__ CudaGrid(float *shared, uint32_t *arrivals) : block_(shared), arrivals_(arrivals) {}
+
+    template <class Function>
+    __device__ __forceinline__ void phase(Function function) {
+        function(block_);
+        wait_for_all();
+    }
+
+private:
+    // Arrivals are counted over all phases, so nothing has to be set back. The release and the acquire of one thread
+    // hold for its block through the block's own barriers (PTX memory model, causality order).
+    __device__ __forceinline__ void wait_for_all() {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            wanted_ += gridDim.x;
+            asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrivals_) : "memory");
+            uint32_t arrived = 0;
+            do {
+                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(arrived) : "l"(arrivals_) : "memory");
+            } while (arrived < wanted_);
+        }
+        __syncthreads();
+    }
+
+    CudaBlock block_;
+    uint32_t *arrivals_;
+    uint32_t wanted_ = 0;
+};
+
+}  // namespace ggtts::predictor

@@ -1,0 +1,154 @@
+// Matrix products of a block: its share of the rows with a few columns of activations.
+#pragma once
+
+#include <cmath>
+
+#include "weight_types.hpp"
+
+namespace ggtts::predictor {
+
+// Neighbouring groups of rows.
+struct Share {
+    int first = 0;
+    int count = 0;
+};
+
+GGTTS_ANYWHERE Share share_of(const Matrix &matrix, int block, int blocks) {
+    const int64_t groups = (matrix.rows + rows_together - 1) / rows_together;
+    const int first = static_cast<int>(groups * block / blocks);
+    return {first, static_cast<int>(groups * (block + 1) / blocks) - first};
+}
+
+template <class Type, class Block>
+GGTTS_ANYWHERE void prefetch(const Block &block, const Matrix &matrix) {
+    const Share share = share_of(matrix, block.index(), block.blocks());
+    const int64_t bytes_of_group = static_cast<int64_t>(matrix.chunks) * rows_together * Type::chunk_bytes;
+    block.prefetch(matrix.data + share.first * bytes_of_group, share.count * bytes_of_group);
+}
+
+// Copies [columns][width] into shared memory, each column followed by zeros up to whole chunks. The width is a
+// multiple of 4.
+template <int columns, class Block>
+GGTTS_ANYWHERE void stage(const Block &block, const float *source, int width, float *staged) {
+    const int quads = padded(width) / 4;
+    block.each(columns * quads, [&](int index) {
+        const int column = index / quads, at = index % quads * 4;
+        Floats values = {};
+        if (at < width)
+            values = fresh_floats(source + static_cast<int64_t>(column) * width + at);
+        *reinterpret_cast<Floats *>(staged + column * padded(width) + at) = values;
+    });
+}
+
+// The same through an RMSNorm (Zhang and Sennrich, 2019). `squares` is room for padded(width) / segment_width
+// values of each column.
+template <int columns, class Block>
+GGTTS_ANYWHERE void stage_normed(const Block &block, const float *source, int width, const float *weight,
+                                 float epsilon, float *staged, float *squares) {
+    stage<columns>(block, source, width, staged);
+    const int segments = padded(width) / segment_width;
+    block.each_task(columns * segments, [&](const auto &warp, int task) {
+        const float *segment = staged + task * segment_width;
+        const float sum = warp.sum([&](int lane) {
+            float squared = 0;
+            for (int i = lane; i < segment_width; i += lanes)
+                squared = fmaf(segment[i], segment[i], squared);
+            return squared;
+        });
+        warp.each(1, [&](int) { squares[task] = sum; });
+    });
+    block.each_task(columns * segments, [&](const auto &warp, int task) {
+        const int column = task / segments, begin = task % segments * segment_width;
+        float sum = 0;
+        for (int i = 0; i < segments; ++i)
+            sum += squares[column * segments + i];
+        const float scale = 1.0F / sqrtf(sum / static_cast<float>(width) + epsilon);
+        float *segment = staged + task * segment_width;
+        warp.each(segment_width, [&](int i) {
+            if (begin + i < width)
+                segment[i] *= scale * weight[begin + i];
+        });
+    });
+}
+
+// Adds the products of one chunk of a group of rows: sums[row of the group][column].
+template <class Type, int columns>
+GGTTS_ANYWHERE void accumulate(const uint8_t *chunks, const float *staged, int stride, int lane,
+                               float (&sums)[rows_together * columns]) {
+    typename Type::Fragment fragments[rows_together];
+#pragma unroll
+    for (int row = 0; row < rows_together; ++row)
+        fragments[row] = Type::load(chunks + row * Type::chunk_bytes, lane);
+#pragma unroll
+    for (int run = 0; run < runs; ++run) {
+        float weights[rows_together][run_length];
+#pragma unroll
+        for (int row = 0; row < rows_together; ++row)
+            Type::decode(fragments[row], run, weights[row]);
+        const float *at = staged + run * lanes * run_length + lane * run_length;
+#pragma unroll
+        for (int column = 0; column < columns; ++column) {
+            const Floats x = *reinterpret_cast<const Floats *>(at + column * stride);
+#pragma unroll
+            for (int row = 0; row < rows_together; ++row) {
+                float &sum = sums[row * columns + column];
+#pragma unroll
+                for (int i = 0; i < run_length; ++i)
+                    sum = fmaf(weights[row][i], x.at[i], sum);
+            }
+        }
+    }
+}
+
+// Products of a block's rows, in shared memory as the sums of their chunks.
+template <int columns>
+struct Products {
+    Share share;
+    int chunks;
+    const float *partial;  // [group][chunk][row of the group][column]
+
+    GGTTS_ANYWHERE int count() const { return share.count * rows_together * columns; }
+    // Of the products in order: which row of the matrix.
+    GGTTS_ANYWHERE int row(int index) const { return share.first * rows_together + index / columns; }
+    GGTTS_ANYWHERE float at(int index) const {
+        constexpr int size = rows_together * columns;
+        const float *first = partial + index / size * chunks * size + index % size;
+        float sum = first[0];
+        for (int chunk = 1; chunk < chunks; ++chunk)
+            sum += first[chunk * size];
+        return sum;
+    }
+};
+
+// Multiplies a block's share of the rows with what is staged. A task of a warp is one chunk of one group, so there
+// is work for all warps where a block has few rows.
+template <class Type, int columns, class Block>
+GGTTS_ANYWHERE Products<columns> multiply(const Block &block, const Matrix &matrix, const float *staged,
+                                          float *partial) {
+    constexpr int size = rows_together * columns;
+    const Share share = share_of(matrix, block.index(), block.blocks());
+    const int stride = matrix.chunks * chunk_width;
+    const uint8_t *first = matrix.data + static_cast<int64_t>(share.first) * matrix.chunks * rows_together *
+                                             Type::chunk_bytes;
+    block.each_task(share.count * matrix.chunks, [&](const auto &warp, int task) {
+        const uint8_t *chunks = first + static_cast<int64_t>(task) * rows_together * Type::chunk_bytes;
+        const float *inputs = staged + task % matrix.chunks * chunk_width;
+        warp.template sums<size>(
+            [&](int lane, float(&sums)[size]) {
+                accumulate<Type, columns>(chunks, inputs, stride, lane, sums);
+            },
+            [&](int index, float sum) { partial[task * size + index] = sum; });
+    });
+    return {share, matrix.chunks, partial};
+}
+
+// What `stage_normed` needs beside the staged values, and `multiply` for a matrix; in floats.
+constexpr int64_t squares_size(int width, int columns) {
+    return static_cast<int64_t>(columns) * (padded(width) / segment_width);
+}
+constexpr int64_t partial_size(int rows, int width, int columns, int blocks) {
+    const int64_t groups = (rows + rows_together - 1) / rows_together;
+    return (groups / blocks + 1) * rows_together * columns * whole_chunks(width);
+}
+
+}  // namespace ggtts::predictor
