@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= auto
+EXAMPLES ?= 5000
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -37,6 +38,10 @@ demo: $(STAMP)-run ## Install into .venv and speak one sentence into demo.wav
 test: $(STAMP)-test ## Run the tests in parallel (JOBS=2 for two processes)
 	$(BIN)/python -m pytest -n $(JOBS)
 
+.PHONY: fuzz
+fuzz: $(STAMP)-test ## Read many damaged files (EXAMPLES=5000 of each kind)
+	GGTTS_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) tests/fuzz
+
 .PHONY: lint
 lint: $(STAMP)-lint ## Check format, style and types
 	$(BIN)/ruff format --check $(PYTHON_DIRECTORIES)
@@ -52,10 +57,10 @@ format: $(STAMP)-lint ## Format every source file
 	$(BIN)/clang-format -i $(CXX_FILES)
 
 .PHONY: bench
-bench: $(STAMP)-run ## Time a full-size random model, stage by stage (benchmarks/README.md)
-	$(BIN)/python benchmarks/make_model.py --size 0.6b --type q8_0 --out $(RANDOM_MODELS)
-	$(BIN)/python benchmarks/qwen.py $(RANDOM_MODELS)/random-talker-0.6b-base-Q8_0.gguf \
-	  $(RANDOM_MODELS)/random-tokenizer-12hz-Q8_0.gguf
+bench: $(STAMP)-run ## Time full-size random models, stage by stage (benchmarks/README.md)
+	for type in q8_0 q4_k_m; do $(BIN)/python benchmarks/make_model.py --size 0.6b --type $$type --codec-type f32 \
+	  --out $(RANDOM_MODELS) || exit 1; done
+	$(BIN)/python benchmarks/run.py --models $(RANDOM_MODELS)
 
 .PHONY: clean
 clean: ## Remove .venv and everything that was built

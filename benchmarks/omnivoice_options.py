@@ -15,13 +15,18 @@ LOUDNESS = 0.2
 
 def measured_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say what is measured; omnivoice.py passes them on."""
-    parser.add_argument("--text", default=LONGER_TEXT)
-    parser.add_argument("--seconds", type=float, default=6.0, help="of speech to make (default 6)")
+    measured_text(parser)
     parser.add_argument("--codec-seconds", type=float, default=10.0, help="to encode and decode (default 10)")
     parser.add_argument("--few-steps", type=int, default=8, help="default 8")
     parser.add_argument("--many-steps", type=int, default=32, help="default 32")
     parser.add_argument("--repeat", type=int, default=3, help="measured runs, after a short one (default 3)")
     parser.add_argument("--repeat-many", type=int, default=1, help="measured runs of many steps (default 1)")
+
+
+def measured_text(parser: argparse.ArgumentParser) -> None:
+    """Add what is spoken, how long it is, and the threads."""
+    parser.add_argument("--text", default=LONGER_TEXT)
+    parser.add_argument("--seconds", type=float, default=6.0, help="of speech to make (default 6)")
     parser.add_argument("--threads", type=int, default=2)
 
 

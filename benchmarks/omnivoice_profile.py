@@ -9,13 +9,11 @@ Operations run one by one, so their sum is a little more than what a step takes;
 from __future__ import annotations
 
 import argparse
-from collections import defaultdict
-from dataclasses import dataclass
-from math import prod
 from statistics import median
 from time import perf_counter
 
 import numpy as np
+from operation_costs import Cost, by_operation, costs_of, table
 
 from ggtts.core.engine import Engine
 from ggtts.core.formats.omnivoice import OmniVoiceFile
@@ -24,24 +22,6 @@ from ggtts.core.omnivoice.prompt import IntArray
 from ggtts.core.omnivoice.scoring import PromptedStep, Step, StepShape
 
 GUIDANCE = 2.0
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Operations that are alike: their name, the type of their first operand and the shape of their result."""
-
-    operation: str
-    dtype: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What all operations of a kind take in one step."""
-
-    kind: Kind
-    count: int
-    milliseconds: float
 
 
 def main() -> None:
@@ -86,39 +66,7 @@ def profile(step: PromptedStep, codes: IntArray, repeat: int) -> list[Cost]:
     """Return the cost of every kind of operation, the highest first."""
     rows = np.ascontiguousarray(step.step.backbone.table_rows(codes).T)
     inputs = {**step.fixed, "rows": rows, "guidance": np.array([GUIDANCE], np.float32)}
-    runs = [step.step.program.profile(**inputs) for _ in range(repeat)]
-    times: dict[Kind, list[float]] = defaultdict(list)
-    for entries in zip(*runs, strict=True):
-        operation, _, dtype, shape, _ = entries[0]
-        times[Kind(operation, dtype, tuple(shape))].append(median(entry[-1] for entry in entries))
-    costs = [Cost(kind, len(values), sum(values)) for kind, values in times.items()]
-    return sorted(costs, key=lambda cost: -cost.milliseconds)
-
-
-def by_operation(costs: list[Cost]) -> list[Cost]:
-    """Add up the costs of operations that differ in their shapes only."""
-    groups: dict[Kind, list[Cost]] = defaultdict(list)
-    for cost in costs:
-        groups[Kind(cost.kind.operation, cost.kind.dtype, ())].append(cost)
-    merged = [
-        Cost(kind, sum(cost.count for cost in group), sum(cost.milliseconds for cost in group))
-        for kind, group in groups.items()
-    ]
-    return sorted(merged, key=lambda cost: -cost.milliseconds)
-
-
-def table(costs: list[Cost], top: int) -> str:
-    """Return a Markdown table of the highest costs and their sum."""
-    total = sum(cost.milliseconds for cost in costs)
-    lines = ["| operation | operand | result | count | ms | share |", "|---|---|---|---|---|---|"]
-    for cost in costs[:top]:
-        shape = "x".join(map(str, cost.kind.shape)) if prod(cost.kind.shape) > 1 else ""
-        share = 100 * cost.milliseconds / total
-        lines.append(
-            f"| {cost.kind.operation} | {cost.kind.dtype} | {shape} | {cost.count}"
-            f" | {cost.milliseconds:.1f} | {share:.1f} % |"
-        )
-    return "\n".join([*lines, f"| all | | | {sum(cost.count for cost in costs)} | {total:.1f} | |"])
+    return costs_of([step.step.program.profile(**inputs) for _ in range(repeat)])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..core.audio.formats import STANDARD_STREAM
 from ..core.audio.reference import DEFAULT_LIMITS, read_recording
 from ..core.audio.sinks import check_output, open_sink
-from ..core.errors import AudioFileError, GgttsError, OutputError
+from ..core.errors import AudioFileError, GgttsError
 from ..core.formats import rvq, spk
 from ..core.output_files import write_errors, write_file
 from ..core.qwen.codec.model import WHOLE_RECORDING, Codec
@@ -52,19 +52,6 @@ def convert(job: Job, codec: Codec, on_part: OnPart) -> Outcome:
         if output is not None and output != STANDARD_STREAM:
             check_output(output)
     return _encode(job, codec, on_part) if job.encodes else _decode(job, codec, on_part)
-
-
-def make_folder(job: Job) -> None:
-    """Make the folder of a job's output.
-
-    Raises:
-        OutputError: that is not possible.
-    """
-    folder = Path(job.output).parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make folder {str(folder)!r}: {error.strerror or error}") from error
 
 
 def self_test(codec: Codec) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from ..core.errors import ModelFileError, OutputError
+from ..core.formats.kinds import escaped
 from .errors import run
 
 if TYPE_CHECKING:
@@ -140,8 +141,8 @@ def quantize(services: Services | None, types: tuple[str, ...], target: Path, li
 
     Files that exist are left alone. For one file and all options: ./quantize.py
     """
+    _check_types(types)
     wanted = [kind.upper() for kind in types] or list(QUANTISED)
-    _check_types(wanted)
     sources = sorted(target.glob(f"*{SOURCE_ENDING}"))
     if not sources:
         raise ModelFileError(
@@ -150,7 +151,7 @@ def quantize(services: Services | None, types: tuple[str, ...], target: Path, li
     jobs = [(source, _output(source, kind), kind) for source in sources for kind in wanted]
     if listing:
         for _, output, _ in jobs:
-            click.echo(f"{'here' if output.exists() else '-':8} {output}")
+            click.echo(f"{'here' if output.exists() else '-':8} {escaped(str(output))}")
         return
     _quantize_all(services or Services.installed(), jobs, target)
 
@@ -160,7 +161,7 @@ def _check_types(types: Sequence[str]) -> None:
     from .quantize import TYPES
 
     for kind in types:
-        if kind not in TYPES.split():
+        if kind.upper() not in TYPES.split():
             raise unknown_value("type", kind, TYPES.split(), listed=20)
 
 

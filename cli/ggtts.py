@@ -12,6 +12,8 @@ import click
 from ..core.errors import UsageError
 from .errors import run_and_exit
 from .options import device_options, report_options
+from .streams import log_to_stderr
+from .tts_server import command as serve
 
 if TYPE_CHECKING:
     from ..core.inspection import Report
@@ -20,16 +22,24 @@ NAME = "ggtts"
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
-@click.group(NAME, context_settings=SETTINGS)
-@report_options(verbose="Print more.")
-def command(quiet: bool, verbose: bool) -> None:
+@click.group(NAME, context_settings=SETTINGS, invoke_without_command=True)
+@report_options(verbose="Print what happens meanwhile.")
+@click.pass_context
+def command(context: click.Context, quiet: bool, verbose: bool) -> None:
     """Look into models.
 
     To speak: qwen-tts, omnivoice-tts. Codecs: qwen-codec, omnivoice-codec. Smaller files: quantize.
+    To serve: tts-server, which is also "ggtts serve".
     """
+    context.with_resource(log_to_stderr(NAME, quiet=quiet, verbose=verbose))
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
-@command.command("inspect", context_settings=SETTINGS)
+command.add_command(serve, "serve")
+
+
+@command.command("inspect", context_settings=SETTINGS, short_help="Say what a file is, and how to run it.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object, or a list of several files.")
 @click.option(

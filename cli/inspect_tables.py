@@ -25,10 +25,10 @@ def print_report(report: Report) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(
-        f"[bold]{escape(escaped(report.path))}[/bold]: {escape(report.what)}, {megabytes(report.size)} MB"
+        f"[bold]{escape(escaped(report.path))}[/bold]: {escape(escaped(report.what))}, {megabytes(report.size)} MB"
     )
     if report.problem:
-        console.print(f"cannot be used: {report.problem}", style="red", markup=False)
+        console.print(f"cannot be used: {escaped(report.problem)}", style="red", markup=False)
     _print_facts(console, report)
     if report.groups:
         console.print(_groups_table(report.groups))

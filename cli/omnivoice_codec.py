@@ -13,6 +13,7 @@ from ..core.audio.formats import STANDARD_STREAM
 from ..core.errors import GgttsError, UsageError
 from .codec_jobs import Direction, Job, Naming, plan
 from .errors import explain, report, run_and_exit
+from .files import same_file
 from .options import device_options, option_group, report_options
 from .progress import file_progress
 from .qwen_codec import CONCERNS_ONE_FILE, INPUT, MODEL_FILE, Totals, conversion_options
@@ -176,8 +177,14 @@ def _convert_all(options: Options, services: Services | None) -> None:
 
 
 def _refuse_replacing(jobs: Sequence[Job], options: Options) -> None:
-    """Audio beside codes is most likely what they were made from: it is only replaced when it is named."""
+    """No output replaces what is read. Audio beside codes is most likely what they were made from: it is only replaced
+    when it is named."""
     for job in jobs:
+        for flag, path in (("--model", options.model), ("--ref-text", options.ref_text)):
+            if path is not None and path.is_file() and same_file(path, job.output):
+                raise UsageError(
+                    f"{job.output!r} would replace the file of {flag}: choose another name with -o"
+                )
         unnamed = options.output is None and options.out_dir is None
         if unnamed and not job.encodes and Path(job.output).is_file():
             raise UsageError(
@@ -206,7 +213,7 @@ def _transcript(options: Options) -> str | None:
 
 
 def _convert(jobs: Sequence[Job], codec: OmniVoiceCodec, options: Options, transcript: str | None) -> None:
-    from .codec_work import make_folder
+    from ..core.output_files import make_folder
     from .omnivoice_codec_work import decode, encode
 
     totals, failed = Totals(), 0
@@ -215,7 +222,7 @@ def _convert(jobs: Sequence[Job], codec: OmniVoiceCodec, options: Options, trans
             progress.file(job.source.name)
             try:
                 if options.out_dir is not None:
-                    make_folder(job)
+                    make_folder(Path(job.output).parent)
                 if job.encodes:
                     outcome = encode(job, codec, raw=options.raw, transcript=transcript)
                 else:

@@ -20,6 +20,8 @@ from ..core.limits import (
 )
 from .options import FiniteFloat, Int64, RangedFloat, option_group
 
+NAME = "omnivoice-tts"
+
 SECTIONS = {
     "Required": ["model", "codec", "output"],
     "Voice and language": [

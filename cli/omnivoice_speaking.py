@@ -15,6 +15,7 @@ from ..core.audio.formats import STANDARD_STREAM
 from ..core.audio.sinks import AudioSink, open_sink
 from ..core.errors import GgttsError, OutputError, UsageError
 from ..core.output_files import write_file
+from ..core.sampling.philox import resolve_seed
 from ..core.speech.dump import StageDump
 from ..core.speech.observer import Observer, Observers
 from .errors import explain, report
@@ -66,7 +67,7 @@ def speak_lines(
     *,
     fail_fast: bool,
 ) -> None:
-    """Speak each line as it arrives, as an utterance of its own; all in the voice of the first.
+    """Speak each line as it arrives, as an utterance of its own; all in the voice of the first, on one seed.
 
     Raises:
         GgttsError: a line could not be spoken. The others are spoken nevertheless, unless `fail_fast`.
@@ -77,11 +78,14 @@ def speak_lines(
     summary = Summary(delivery.output)
     narrator: Narrator | None = None
     failed, spoken = 0, 0
+    request = replace(request, seed=resolve_seed(request.seed))
     with _speech_progress(model, delivery) as progress:
         for line in lines:
             own = replace(request, text=line.text)
             folder = None if delivery.dump is None else delivery.dump / f"line-{line.number}"
             try:
+                if line.problem is not None:
+                    raise line.problem
                 narrator = narrator or model.narrator(own)
                 stream = model.stream(own, narrator=narrator, observer=_observer(progress, folder))
                 utterance = _deliver(model, stream, delivery)
@@ -121,13 +125,16 @@ def dub(
         GgttsError: no cue could be spoken.
     """
     dubbed: list[DubbedCue] = []
+    seed = resolve_seed(request.seed)
+    if delivery.verbose:
+        _tell([_seed(seed)])
     with (
         _sink(model, delivery) as sink,
         file_progress(len(cues), shown=not delivery.quiet and not delivery.verbose) as progress,
     ):
         watching = _CueObserver(progress, [cue.number for cue in cues])
         observer = _with_dump(watching, delivery.dump)
-        for cue in model.dub(cues, sink, request, observer=observer):
+        for cue in model.dub(cues, sink, replace(request, seed=seed), observer=observer):
             dubbed.append(cue)
             if delivery.verbose:
                 _tell([f"[OmniVoice-TTS] dub {_placed(cue)}"])
@@ -177,7 +184,7 @@ def performance(utterance: Utterance, steps: int) -> Iterator[str]:
     """Yield the seed and where the time went, in the lines that omnivoice.cpp prints."""
     times = utterance.timings
     seconds = max(utterance.audio_seconds, 1e-9)
-    yield f"[CLI] Seed: {utterance.seed}"
+    yield _seed(utterance.seed)
     yield f"[Perf] Generate {1e3 * times.talker_seconds:.1f} ms (MaskGIT, {steps} steps)"
     yield f"[Perf] CodecDecode {1e3 * times.codec_seconds:.1f} ms"
     yield f"[Perf] FirstAudio {1e3 * times.first_audio_seconds:.1f} ms (first samples)"
@@ -185,6 +192,10 @@ def performance(utterance: Utterance, steps: int) -> Iterator[str]:
         f"[Perf] Total {1e3 * times.total_seconds:.1f} ms (T={utterance.frames},"
         f" audio {utterance.audio_seconds:.2f} s, RTF {times.total_seconds / seconds:.3f})"
     )
+
+
+def _seed(seed: int) -> str:
+    return f"[CLI] Seed: {seed}"
 
 
 def _placed(cue: DubbedCue) -> str:

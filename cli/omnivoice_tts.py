@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from ..core.audio.formats import STANDARD_STREAM, AudioFormat, choose_format
+from ..core.audio.formats import STANDARD_STREAM, AudioFormat
 from ..core.errors import UsageError
 from .errors import run_and_exit
+from .omnivoice_checks import check, check_debug
 from .omnivoice_options import (
+    NAME,
     SECTIONS,
     Options,
     arithmetic_options,
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from ..core.omnivoice.model import OmniSpeechRequest, OmniVoice, Voice
     from ..core.text.subtitles import Cue
     from .speaking import Delivery
-
-NAME = "omnivoice-tts"
 
 Item = TypeVar("Item")
 
@@ -103,7 +103,7 @@ def command(context: click.Context, /, **values: Any) -> None:
 
 
 def _speak(options: Options, services: Services | None) -> None:
-    output, audio_format = _check(options)
+    output, audio_format = check(options)
     reference = _read_reference(options)
     from ..core.omnivoice.languages import resolve_language
     from ..core.omnivoice.voice_design import resolve_instruct
@@ -200,80 +200,6 @@ def _begun(items: Iterator[Item], source: ArrivingInput) -> Iterator[Item]:
 def _hint(source: ArrivingInput, options: Options, text: str) -> None:
     if source.is_terminal and not options.quiet:
         click.echo(text, err=True)
-
-
-def _check(options: Options) -> tuple[str, AudioFormat]:
-    """Refuse what cannot work before anything is read or loaded; return the output and its format."""
-    _check_model_files(options)
-    if options.output is None:
-        raise UsageError("missing option -o: name the audio file to write, or - for standard output")
-    audio_format = choose_format(options.output, options.format_name)
-    _check_reference(options)
-    _check_modes(options)
-    if options.duration and options.speed is not None:
-        raise UsageError("--duration and --speed exclude each other: both say how long the speech is")
-    from ..core.audio.sinks import check_output
-
-    check_output(options.output)
-    if options.srt_report is not None:
-        check_output(str(options.srt_report))
-    if options.output == STANDARD_STREAM:
-        binary_output()
-    return options.output, audio_format
-
-
-def _check_model_files(options: Options, *, codec: bool = True) -> None:
-    if options.model is None and options.codec is None:
-        raise UsageError(
-            f"{NAME} has no voice of its own: get the model with ./checkpoints.sh omnivoice and ./convert.py,"
-            " and name it with --model and --codec"
-        )
-    if options.model is None:
-        raise UsageError("--codec needs --model too: the language model GGUF (omnivoice-base-*.gguf)")
-    if codec and options.codec is None:
-        raise UsageError("--model needs --codec too: the codec GGUF (omnivoice-tokenizer-*.gguf)")
-
-
-def _check_reference(options: Options) -> None:
-    """Refuse clone options that contradict or miss each other."""
-    if options.ref_wav is not None and options.ref_rvq is not None:
-        raise UsageError("--ref-wav and --ref-rvq exclude each other: the voice comes from one recording")
-    if options.ref_wav is not None and options.ref_text is None:
-        raise UsageError("--ref-wav needs --ref-text too: a text file with what the recording says")
-    if options.ref_text is not None and not options.has_reference:
-        raise UsageError("--ref-text needs the recording that says it: --ref-wav or --ref-rvq")
-
-
-def _check_modes(options: Options) -> None:
-    """Refuse ways of output that exclude each other."""
-    if options.srt is not None:
-        for flag, given in (
-            ("-o -", options.output == STANDARD_STREAM),
-            ("--stream-by-line", options.stream_by_line),
-            ("--duration", bool(options.duration)),
-        ):
-            if given:
-                raise UsageError(
-                    f"--srt and {flag} exclude each other: cues go to a file, each in its own slot"
-                )
-        _check_report(options.srt_report, {"--srt": options.srt, "-o": Path(options.output or "")})
-    elif options.srt_report is not None:
-        raise UsageError("--srt-report needs --srt: it tells what became of the cues")
-    if options.stream_by_line and options.output != STANDARD_STREAM:
-        raise UsageError(
-            f"--stream-by-line needs -o -: it streams to standard output, not to {options.output!r}"
-        )
-    if options.fail_fast and not options.stream_by_line:
-        raise UsageError("--fail-fast needs --stream-by-line: a text as a whole has no other lines")
-    if options.quiet and options.verbose:
-        raise UsageError("--quiet and --verbose exclude each other")
-
-
-def _check_report(report: Path | None, others: dict[str, Path]) -> None:
-    """Refuse a report that would replace what is dubbed, or the dubbing."""
-    for flag, path in others.items():
-        if report is not None and report.resolve() == path.resolve():
-            raise UsageError(f"--srt-report and {flag} name the same file: {str(report)!r}")
 
 
 def _read_reference(options: Options) -> str | None:
@@ -381,7 +307,7 @@ def _delivery(options: Options, output: str, audio_format: AudioFormat, *, progr
 
 def _debug(options: Options, services: Services | None) -> None:
     """Run the language model alone, and write what it makes as it is."""
-    _check_debug(options)
+    check_debug(options)
     assert options.output is not None
     from ..core.nn.config import Arithmetic
     from ..core.omnivoice.language_model import pack_codes, pack_logits, parse_forward_input
@@ -406,18 +332,6 @@ def _debug(options: Options, services: Services | None) -> None:
         binary_output("a binary result").write(data)
     else:
         write_file(Path(options.output), data)
-
-
-def _check_debug(options: Options) -> None:
-    mode = options.debug_mode
-    if options.llm_test is not None and options.maskgit_test:
-        raise UsageError("--llm-test and --maskgit-test exclude each other")
-    _check_model_files(options, codec=False)
-    if options.output is None:
-        raise UsageError(f"missing option -o: name the file that takes the result of {mode}")
-    for flag, given in (("a reference", options.has_reference), ("--srt", options.srt is not None)):
-        if given:
-            raise UsageError(f"{mode} and {flag} exclude each other")
 
 
 def _list_languages() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
@@ -178,6 +180,26 @@ class TerminalFileProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._progress.stop()
+
+
+@contextmanager
+def byte_progress(title: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
+    """Give a function of the bytes done and in all that moves a bar on standard error, if `shown` and a terminal."""
+    if not shown or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+        task = bar.add_task(_shortened(title), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _shortened(name: str, longest: int = 40) -> str:

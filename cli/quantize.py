@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,6 +13,7 @@ import click
 from ..core.errors import UsageError
 from .errors import report, run_and_exit
 from .options import device_options, option_group, report_options
+from .progress import byte_progress
 from .streams import log_to_stderr
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ def _write(plan: QuantizePlan, target: Path, options: Options) -> None:
     from ..core.convert.quantize import write_quantized
 
     started = time.monotonic()
-    with _progress(target.name, shown=not options.quiet) as progress:
+    with byte_progress(target.name, shown=not options.quiet) as progress:
         done = write_quantized(plan, target, threads=options.threads, progress=progress)
     if options.quiet:
         return
@@ -209,26 +208,6 @@ def _write(plan: QuantizePlan, target: Path, options: Options) -> None:
         f"{time.monotonic() - started:.0f} s)",
         err=True,
     )
-
-
-@contextmanager
-def _progress(title: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """Give a function that moves a bar on standard error, where somebody sees it."""
-    if not shown or sys.stderr is None or not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def main() -> NoReturn:

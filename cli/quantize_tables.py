@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.formats.kinds import escaped
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -30,11 +32,13 @@ def print_plan(plan: QuantizePlan, *, as_json: bool = False, to_stderr: bool = F
         target = tensor.target
         kind = target.kind.name if not tensor.copied else f"{target.kind.name} (as it is)"
         shape = " x ".join(map(str, target.shape))
-        table.add_row(target.name, shape, tensor.source.kind.name, kind, _megabytes(target.size), tensor.why)
+        _add_row(
+            table, target.name, shape, tensor.source.kind.name, kind, _megabytes(target.size), tensor.why
+        )
     console.print(table)
     total = _table("type", "tensors", "MB", right=(1, 2))
     for name, (count, size) in plan.counts().items():
-        total.add_row(name, str(count), _megabytes(size))
+        _add_row(total, name, str(count), _megabytes(size))
     total.add_row("all", str(len(plan.tensors)), _megabytes(plan.size), style="bold")
     console.print(total)
     click.echo(
@@ -73,19 +77,19 @@ def print_report(report: QualityReport, *, as_json: bool = False) -> None:
     console = _console()
     files = _table("", "file", "type", "MB", right=(3,))
     for role, summary in (("reference", report.reference), ("compared", report.quantised)):
-        files.add_row(role, summary.path, summary.file_type, _megabytes(summary.size))
+        _add_row(files, role, summary.path, summary.file_type, _megabytes(summary.size))
     console.print(files)
     stages = _table("stage", "cosine", "worst prompt", right=(1, 2))
     for stage in shown_stages(report.stages):
-        stages.add_row(stage.name, f"{stage.cosine:.6f}", f"{stage.lowest:.6f}")
+        _add_row(stages, stage.name, f"{stage.cosine:.6f}", f"{stage.lowest:.6f}")
     console.print(stages)
     decisions = _table("same decision", "share", "of", right=(1, 2))
     for agreement in report.agreements:
-        decisions.add_row(agreement.name, f"{agreement.share:.1%}", str(agreement.total))
+        _add_row(decisions, agreement.name, f"{agreement.share:.1%}", str(agreement.total))
     console.print(decisions)
     figures = _table("figure", "value", "unit", "better", right=(1,))
     for figure in report.figures:
-        figures.add_row(figure.name, f"{figure.value:.4g}", figure.unit, figure.better)
+        _add_row(figures, figure.name, f"{figure.value:.4g}", figure.unit, figure.better)
     console.print(figures)
     click.echo(f"{report.basis}\nverdict: {report.verdict}")
 
@@ -120,3 +124,10 @@ def _table(*columns: str, right: tuple[int, ...] = ()) -> Table:
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index in right else "left", overflow="fold")
     return table
+
+
+def _add_row(table: Table, *cells: str) -> None:
+    """Add a row whose cells are shown as they are: names in files may look like markup, or be no text."""
+    from rich.text import Text
+
+    table.add_row(*(Text(escaped(cell)) for cell in cells))

@@ -211,7 +211,8 @@ def _warn_of_needless_options(jobs: Sequence[Job], options: Options) -> None:
 
 
 def _convert(jobs: Sequence[Job], codec: Codec, options: Options) -> None:
-    from .codec_work import convert, make_folder
+    from ..core.output_files import make_folder
+    from .codec_work import convert
 
     totals, failed = Totals(), 0
     with file_progress(len(jobs), shown=not options.quiet and not options.verbose) as progress:
@@ -219,7 +220,7 @@ def _convert(jobs: Sequence[Job], codec: Codec, options: Options) -> None:
             progress.file(job.source.name)
             try:
                 if options.out_dir is not None:
-                    make_folder(job)
+                    make_folder(Path(job.output).parent)
                 outcome = convert(job, codec, progress.part)
             except CONCERNS_ONE_FILE as error:
                 if len(jobs) == 1:

@@ -15,6 +15,7 @@ from .options import FiniteFloat, option_group
 INPUT_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 REFERENCE_FLAGS = ("ref_wav", "ref_text", "ref_spk", "ref_rvq")
 DEFAULT_CODEC_SECONDS = 24.0
+MOST_PARALLEL = 256
 
 SECTIONS = {
     "Model": ("model", "codec"),
@@ -25,7 +26,7 @@ SECTIONS = {
         *("seed", "greedy", "temp", "top_k", "top_p", "rep_pen"),
         *("sub_temp", "sub_top_k", "sub_top_p"),
     ),
-    "Machine": ("device", "threads", "kv_type", "no_fa", "clamp_fp16", "dump"),
+    "Machine": ("device", "threads", "parallel", "kv_type", "no_fa", "clamp_fp16", "dump"),
     "Lists": ("list_speakers", "list_languages", "list_devices"),
 }
 """The headings of `--help`."""
@@ -48,6 +49,7 @@ class Options:
     ref_text: Path | None
     max_new: int
     codec_chunk_dur: float
+    parallel: int
     stream_frames: int | None
     stream_by_line: bool
     fail_fast: bool
@@ -171,6 +173,18 @@ def length_options() -> Callable[[Any], Any]:
             show_default=True,
             help="Most seconds of audio that the codec decodes at once; 0: the default.",
         ),
+    )
+
+
+def parallel_option() -> Callable[[Any], Any]:
+    """Add `--parallel`."""
+    return click.option(
+        "--parallel",
+        metavar="N",
+        type=click.IntRange(min=1, max=MOST_PARALLEL),
+        default=1,
+        show_default=True,
+        help="How many lines, or pieces of a long text, to speak at once: more memory, far less time in all.",
     )
 
 

@@ -29,6 +29,7 @@ from .qwen_options import (
     length_options,
     list_options,
     model_options,
+    parallel_option,
     voice_options,
 )
 from .references import Reference, check_combination, read_reference
@@ -78,6 +79,7 @@ class Services:
 @length_options()
 @sampling_options()
 @engine_options()
+@parallel_option()
 @dump_option()
 @list_options()
 @report_options()
@@ -260,6 +262,7 @@ def _delivery(
         quiet=options.quiet,
         verbose=options.verbose,
         progress=progress,
+        parallel=options.parallel,
     )
 
 

@@ -35,6 +35,11 @@ def omnivoice_codec() -> None:
     _start("omnivoice_codec")
 
 
+def tts_server() -> None:
+    """Run `tts-server`."""
+    _start("tts_server")
+
+
 def quantize() -> None:
     """Run `quantize`."""
     _start("quantize")

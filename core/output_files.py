@@ -46,6 +46,25 @@ class PartFile:
             self.path.unlink()
 
 
+@contextmanager
+def part_file(path: Path) -> Iterator[PartFile]:
+    """Give a part to write to; it is put in place when the block ends, and removed after a failure of any kind.
+
+    Raises:
+        OutputError: the file cannot be written, or `path` is a device, a pipe or a folder.
+    """
+    with write_errors(repr(str(path))):
+        if path.exists() and not path.is_file():
+            raise OutputError(f"cannot write {str(path)!r}: it is no file")
+        part = PartFile(path)
+        try:
+            yield part
+            part.publish()
+        except BaseException:
+            part.remove()
+            raise
+
+
 def write_file(path: Path, data: bytes) -> None:
     """Write a small file beside its target and rename it over that; devices and named pipes are written directly.
 
@@ -57,14 +76,25 @@ def write_file(path: Path, data: bytes) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(data)
             return
-        part = PartFile(path)
-        try:
-            with part.open() as file:
-                file.write(data)
-            part.publish()
-        except BaseException:
-            part.remove()
-            raise
+    with part_file(path) as part, part.open() as file:
+        file.write(data)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those that it lies in, where they are missing.
+
+    Raises:
+        OutputError: that is not possible.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if isinstance(error, (FileExistsError, NotADirectoryError)):
+            # The system names the folder, but any part of its path may be in the way.
+            parts = (*reversed(folder.parents), folder)
+            reason = f"{str(next((path for path in parts if not path.is_dir()), folder))!r} is a file"
+        raise OutputError(f"cannot make folder {str(folder)!r}: {reason}") from error
 
 
 @contextmanager

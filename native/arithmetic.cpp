@@ -23,8 +23,8 @@ Tensor binary(const char *operation, BinaryFunction function, const Tensor &a, c
     return node(graph, function(graph->room(), left.raw, right.raw));
 }
 
-// GGML multiplies float32 with few columns on tensor cores, rounded to TF32. From this number on it leaves the
-// product to a library that can be told not to.
+// GGML multiplies float32 with few columns on tensor cores, rounded to TF32. From this number on it leaves
+// the product to a library that can be told not to.
 constexpr int64_t columns_without_rounding = 17;
 
 Tensor exact_product(const std::shared_ptr<GraphContext> &graph, const Tensor &left, const Tensor &right) {
@@ -126,7 +126,9 @@ Tensor swiglu(const Tensor &gate, const Tensor &up) {
     if (!ggml_are_same_shape(gate.raw, up.raw))
         refuse("swiglu", describe(gate) + " against " + describe(up));
     // Rows may lie apart: gate and up are often the halves of one product.
-    const auto readable = [](const Tensor &a) { return ggml_is_contiguous_1(a.raw) ? a : dense(a); };
+    const auto readable = [](const Tensor &a) {
+        return a.raw->nb[0] == sizeof(float) && ggml_is_contiguous_1(a.raw) ? a : dense(a);
+    };
     return node(graph, ggml_swiglu_split(graph->room(), readable(gate).raw, readable(up).raw));
 }
 

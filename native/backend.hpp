@@ -27,7 +27,8 @@ struct DeviceInfo {
     std::string kind;         // "cpu", "gpu", "accelerator"
     ggml_backend_dev_t device = nullptr;
 
-    // Asked for only when wanted: the driver of a GPU starts up to answer, which takes its time and its memory.
+    // Asked for only when wanted: the driver of a GPU starts up to answer, which takes its time and its
+    // memory.
     DeviceMemory memory() const;
 };
 

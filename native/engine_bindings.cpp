@@ -193,10 +193,13 @@ void bind_devices(nb::module_ &m) {
         .def_ro("name", &DeviceInfo::name)
         .def_ro("description", &DeviceInfo::description)
         .def_ro("kind", &DeviceInfo::kind)
-        .def_prop_ro("memory", [](const DeviceInfo &info) {
-            const DeviceMemory memory = info.memory();
-            return nb::make_tuple(memory.total, memory.free);
-        }, "(total, free) in bytes, 0 where unknown.");
+        .def_prop_ro(
+            "memory",
+            [](const DeviceInfo &info) {
+                const DeviceMemory memory = info.memory();
+                return nb::make_tuple(memory.total, memory.free);
+            },
+            "(total, free) in bytes, 0 where unknown.");
     m.def("load_backends", &load_backends, "directory"_a,
           "Load the backends of a libggml built to find them at run time.");
     m.def("devices", &list_devices, "Every device of this build of GGML.");
@@ -222,8 +225,8 @@ void bind_devices(nb::module_ &m) {
         },
         "receiver"_a.none(), "Send GGML's log lines to receiver(level, line); None silences them.");
     nb::class_<Backend>(m, "Backend", "A device ready to compute.")
-        .def(nb::init<const std::string &, int, int, bool, bool>(), "device"_a, "threads"_a, "poll"_a = default_poll,
-             "exact"_a = false, "stock"_a = false)
+        .def(nb::init<const std::string &, int, int, bool, bool>(), "device"_a, "threads"_a,
+             "poll"_a = default_poll, "exact"_a = false, "stock"_a = false)
         .def_prop_ro("info", &Backend::info)
         .def_prop_ro("has_own_operations", &Backend::has_own_operations)
         .def_prop_ro("threads", &Backend::threads)

@@ -1,6 +1,7 @@
 // Operations that move values without changing them: views, copies, rows of tables.
 #include <limits>
 
+#include "backend.hpp"
 #include "operands.hpp"
 
 namespace ggtts {
@@ -25,6 +26,29 @@ const ggml_tensor *source_input(const ggml_tensor *tensor) {
     return (tensor->flags & GGML_TENSOR_FLAG_INPUT) != 0 ? tensor : nullptr;
 }
 
+// Whether a new shape only cuts the rows of a matrix into parts. Then rows that lie apart need no copy: heads
+// among the joined products of a layer.
+bool splits_rows(const ggml_tensor *tensor, const Shape &shape) {
+    return !ggml_is_quantized(tensor->type) && !ggml_is_contiguous(tensor) &&
+           tensor->nb[0] == ggml_type_size(tensor->type) && tensor->ne[2] == 1 && tensor->ne[3] == 1 &&
+           shape[0] * shape[1] == tensor->ne[0] && shape[2] == tensor->ne[1] && shape[3] == 1 &&
+           tensor->nb[1] >= tensor->nb[0] * static_cast<size_t>(tensor->ne[0]);
+}
+
+// The same values with all dimensions up to this one as one line: GPU kernels pad any length of the first
+// dimension, but of the second one only 65535.
+Tensor pad_in_line(const Tensor &a, int dimension, int64_t before, int64_t after) {
+    Shape shape = a.shape();
+    int64_t row = 1;
+    for (int d = 0; d < dimension; ++d)
+        row *= shape[static_cast<size_t>(d)];
+    std::vector<int64_t> line{row * shape[static_cast<size_t>(dimension)]};
+    for (size_t d = static_cast<size_t>(dimension) + 1; d < 4; ++d)
+        line.push_back(shape[d]);
+    shape[static_cast<size_t>(dimension)] += before + after;
+    return reshape(pad(reshape(a, line), 0, before * row, after * row), {shape.begin(), shape.end()});
+}
+
 }  // namespace
 
 Tensor reshape(const Tensor &a, const std::vector<int64_t> &shape) {
@@ -34,13 +58,10 @@ Tensor reshape(const Tensor &a, const std::vector<int64_t> &shape) {
     if (full[0] * full[1] * full[2] * full[3] != ggml_nelements(a.raw)) {
         refuse("reshape", describe(a) + " has another number of values than the new shape");
     }
-    // Rows of a wider matrix (one projection of several) are cut into heads where they lie.
-    const ggml_tensor *raw = a.raw;
-    if (!ggml_is_contiguous(raw) && raw->nb[0] == ggml_type_size(raw->type) && raw->ne[2] == 1 &&
-        raw->ne[3] == 1 && full[0] * full[1] == raw->ne[0] && full[2] == raw->ne[1]) {
-        const size_t head_bytes = static_cast<size_t>(full[0]) * raw->nb[0];
+    if (splits_rows(a.raw, full)) {
+        const size_t part = static_cast<size_t>(full[0]) * a.raw->nb[0];
         return node(graph,
-                    ggml_view_3d(graph->room(), a.raw, full[0], full[1], full[2], head_bytes, raw->nb[1], 0));
+                    ggml_view_3d(graph->room(), a.raw, full[0], full[1], full[2], part, a.raw->nb[1], 0));
     }
     return node(graph, ggml_reshape_4d(graph->room(), dense(a).raw, full[0], full[1], full[2], full[3]));
 }
@@ -120,6 +141,8 @@ Tensor pad(const Tensor &a, int dimension, int64_t before, int64_t after) {
     constexpr int64_t limit = std::numeric_limits<int32_t>::max();
     if (before < 0 || after < 0 || before > limit || after > limit)
         refuse("pad", "a negative or huge amount");
+    if (dimension > 0 && !graph->backend().has_own_operations())
+        return pad_in_line(a, dimension, before, after);
     std::array<int, 8> amounts{};
     amounts[static_cast<size_t>(2 * dimension)] = static_cast<int>(before);
     amounts[static_cast<size_t>(2 * dimension + 1)] = static_cast<int>(after);

@@ -3,25 +3,33 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
+#include <memory>
 
 namespace ggtts {
 namespace {
 
-double seconds_without_core(const std::string &file) {
-    std::ifstream statistics(file);
+// C's files: a process that holds two builds of the C++ library has crashed in the locales of its streams.
+struct Close {
+    void operator()(std::FILE *file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, Close>;
+
+double seconds_without_core(const std::string &name) {
+    const File file(std::fopen(name.c_str(), "r"));
     uint64_t running = 0, waiting = 0;
-    return statistics >> running >> waiting ? static_cast<double>(waiting) * 1e-9 : 0.0;
+    const bool found = file && std::fscanf(file.get(), "%" SCNu64 " %" SCNu64, &running, &waiting) == 2;
+    return found ? static_cast<double>(waiting) * 1e-9 : 0.0;
 }
 
 // Whether this many threads, the calling one among them, would each find a core. True where the system does
 // not say.
 bool has_free_cores(int threads) {
-    std::ifstream file("/proc/loadavg");
-    double average = 0.0;
+    const File file(std::fopen("/proc/loadavg", "r"));
     int64_t running = 0;
-    if (!(file >> average >> average >> average >> running)) {
+    if (!file || std::fscanf(file.get(), "%*f %*f %*f %" SCNd64, &running) != 1) {
         return true;
     }
     return ::sysconf(_SC_NPROCESSORS_ONLN) - (running - 1) >= threads;

@@ -53,7 +53,8 @@ bool Weights::can_join(const std::vector<std::string> &names) const {
     try {
         const FileTensor &first = *parts_of_matrix(names).front();
         // On the CPU, what is not packed stays where it lies in the file.
-        return !backend_->has_own_operations() || kernels::PackedMatrix::format_here(first.type, first.shape[0]);
+        return !backend_->has_own_operations() ||
+               kernels::PackedMatrix::format_here(first.type, first.shape[0]);
     } catch (const std::invalid_argument &) {
         return false;
     }

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .core.qwen.voice import Voice
     from .core.speech.dump import StageDump
     from .core.speech.observer import Observer
+    from .core.speech.scheduler import Occupancy, ScheduledStream, Scheduler
     from .core.speech.stream import AudioChunk, SpeechStream
 
 __version__ = "0.1.0"
@@ -61,6 +62,9 @@ _HOMES = {
     "demo_paths": "core.qwen.demo",
     "StageDump": "core.speech.dump",
     "Observer": "core.speech.observer",
+    "Occupancy": "core.speech.scheduler",
+    "ScheduledStream": "core.speech.scheduler",
+    "Scheduler": "core.speech.scheduler",
     "AudioChunk": "core.speech.stream",
     "SpeechStream": "core.speech.stream",
     "QwenTTS": "core.qwen.model",
@@ -82,12 +86,15 @@ __all__ = [
     "MaskGitOptions",
     "ModelFileError",
     "Observer",
+    "Occupancy",
     "OmniSpeech",
     "OmniSpeechRequest",
     "OmniVoice",
     "OutputError",
     "QwenTTS",
     "Sampling",
+    "ScheduledStream",
+    "Scheduler",
     "Speech",
     "SpeechRequest",
     "SpeechStream",

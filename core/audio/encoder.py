@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import BinaryIO
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from .formats import AudioFormat
 
 _ENCODER_BLOCK = 1 << 14
 """Samples handed to libsndfile at once; its Vorbis encoder needs stack in proportion."""
+_SET_PAGE_LATENCY = 0x1302
+_PAGE_MILLISECONDS = 100.0
 
 
 class _Target:
@@ -91,6 +93,8 @@ class Encoder:
                 subtype=audio_format.library_subtype,
                 **audio_format.encoder_options,
             )
+        if not correctable:
+            _send_soon(self._sound)
 
     def write(self, samples: NDArray[np.floating]) -> None:
         """Append samples [n], clipped at full scale."""
@@ -112,6 +116,20 @@ class Encoder:
             yield
         finally:
             self._target.check()
+
+
+def _send_soon(sound: Any) -> None:
+    """Have Ogg Opus sent in pages of a tenth of a second: somebody listens, and by default they take a second.
+
+    soundfile has no name for that command of libsndfile (SFC_SET_OGG_PAGE_LATENCY_MS), and versions of either without
+    it keep their long pages. Other formats do not know it.
+    """
+    import soundfile
+
+    with suppress(AttributeError, TypeError):
+        library, values = soundfile._snd, soundfile._ffi
+        milliseconds = values.new("double *", _PAGE_MILLISECONDS)
+        library.sf_command(sound._file, _SET_PAGE_LATENCY, milliseconds, values.sizeof("double"))
 
 
 def is_rewritable_file(stream: BinaryIO) -> bool:

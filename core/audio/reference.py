@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +22,9 @@ from numpy.typing import NDArray
 from ..errors import AudioFileError
 
 _LOGGER = logging.getLogger(__name__)
+
+BLOCK_SAMPLES = 2**18
+"""Of all channels together, that are read at once."""
 
 
 @dataclass(frozen=True)
@@ -124,17 +128,35 @@ def _floats(samples: NDArray[Any]) -> NDArray[np.float32]:
 def _read(source: Path | BinaryIO, longest: float, label: str) -> tuple[NDArray[np.float32], int, bool]:
     """Samples [n, channels] of at most `longest` seconds, their rate, and whether there were more."""
     try:
-        with soundfile.SoundFile(_seekable(source)) as file:
+        with soundfile.SoundFile(_openable(source)) as file:
             limit = int(longest * file.samplerate)
-            samples = file.read(limit + 1, dtype="float32", always_2d=True)
+            samples = _frames(file, limit + 1)
             return samples[:limit], file.samplerate, len(samples) > limit
     except (OSError, RuntimeError, TypeError) as error:
         raise AudioFileError(f"cannot read {label} as audio: {_reason(source, error)}") from error
 
 
-def _seekable(source: Path | BinaryIO) -> Path | BinaryIO:
-    """Most containers are read back and forth, so what comes through a named pipe is read to its end first."""
-    return BytesIO(source.read_bytes()) if isinstance(source, Path) and source.is_fifo() else source
+def _frames(file: soundfile.SoundFile, most: int) -> NDArray[np.float32]:
+    """Read so many frames [n, channels] at most, piece by piece: what a header says of the length may be a lie."""
+    step = max(1, BLOCK_SAMPLES // file.channels)
+    blocks, left = [np.empty((0, file.channels), np.float32)], most
+    while left > 0:
+        block = file.read(min(step, left), dtype="float32", always_2d=True)
+        if not len(block):
+            break
+        blocks.append(block)
+        left -= len(block)
+    return np.concatenate(blocks)
+
+
+def _openable(source: Path | BinaryIO) -> bytes | BinaryIO:
+    """Most containers are read back and forth, so what comes through a named pipe is read to its end first.
+
+    A name goes to libsndfile as bytes, for not every name is text.
+    """
+    if not isinstance(source, Path):
+        return source
+    return BytesIO(source.read_bytes()) if source.is_fifo() else os.fsencode(source)
 
 
 def _reason(source: Path | BinaryIO, error: Exception) -> str:

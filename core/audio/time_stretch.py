@@ -35,25 +35,83 @@ def stretch(samples: FloatArray, ratio: float, sample_rate: int) -> FloatArray:
     Raises:
         ValueError: the ratio is not a positive number.
     """
-    if not 0 < ratio < np.inf:
-        raise ValueError(f"speech cannot be {ratio} times as fast")
-    length = round(len(samples) / ratio)
-    if ratio == 1 or length == 0:
-        return np.array(samples[:length])
-    hop = max(1, round(_FRAME_SECONDS * sample_rate / 2))
-    search = round(_SEARCH_SECONDS * sample_rate)
-    source = np.pad(samples, (hop + search, 3 * hop + 2 * search))
-    window = (0.5 - 0.5 * np.cos(np.pi * np.arange(2 * hop) / hop)).astype(np.float32)
-    frames = -(-length // hop) + 1
-    output = np.zeros((frames + 1) * hop, np.float32)
-    position = search
-    for frame in range(frames):
-        if frame:
-            due = search + min(round(frame * hop * ratio), len(samples) + hop)
-            position = due + _best_shift(source, position + hop, due, hop, search)
-        begin = frame * hop
-        output[begin : begin + 2 * hop] += window * source[position : position + 2 * hop]
-    return output[hop : hop + length]
+    stretcher = Stretcher(ratio, sample_rate)
+    return np.concatenate([stretcher.push(samples), stretcher.finish()])
+
+
+class Stretcher:
+    """Speech made faster or slower while it arrives: what `stretch` returns, however it is cut. Memory is flat."""
+
+    def __init__(self, ratio: float, sample_rate: int) -> None:
+        """See `stretch`.
+
+        Raises:
+            ValueError: the ratio is not a positive number.
+        """
+        if not 0 < ratio < np.inf:
+            raise ValueError(f"speech cannot be {ratio} times as fast")
+        self._ratio = ratio
+        self._hop = hop = max(1, round(_FRAME_SECONDS * sample_rate / 2))
+        self._search = search = round(_SEARCH_SECONDS * sample_rate)
+        self._window = (0.5 - 0.5 * np.cos(np.pi * np.arange(2 * hop) / hop)).astype(np.float32)
+        self._source = np.zeros(hop + search, np.float32)
+        self._dropped = 0
+        """How much of the source is not needed any more, and not kept."""
+        self._received = 0
+        self._frame = 0
+        self._position = search
+        self._overlap = np.zeros(hop, np.float32)
+
+    def push(self, samples: FloatArray) -> FloatArray:
+        """Take samples [n]; return those [m] that can be made by now."""
+        self._received += len(samples)
+        if self._ratio == 1:
+            return np.array(samples)
+        self._source = np.concatenate([self._source, samples])
+        hops: list[FloatArray] = []
+        while self._last_needed(self._due()) <= self._dropped + len(self._source):
+            hops += self._lay_frame(self._due())
+        self._forget()
+        return np.concatenate(hops) if hops else np.zeros(0, np.float32)
+
+    def finish(self) -> FloatArray:
+        """Return the rest [m]; nothing can be pushed any more."""
+        if self._ratio == 1:
+            return np.zeros(0, np.float32)
+        hop, length = self._hop, round(self._received / self._ratio)
+        made = max(0, self._frame - 1) * hop
+        self._source = np.pad(self._source, (0, 3 * hop + 2 * self._search))
+        hops: list[FloatArray] = []
+        for _ in range(self._frame, -(-length // hop) + 1):
+            hops += self._lay_frame(min(self._due(), self._search + self._received + hop))
+        return np.concatenate([*hops, np.zeros(0, np.float32)])[: length - made]
+
+    def _due(self) -> int:
+        """Where in the source the next frame would begin, if it did not have to fit to the one before."""
+        return self._search + round(self._frame * self._hop * self._ratio)
+
+    def _last_needed(self, due: int) -> int:
+        """How much of the source a frame looks at."""
+        return max(due + self._search + 2 * self._hop, self._position + 3 * self._hop)
+
+    def _lay_frame(self, due: int) -> list[FloatArray]:
+        """Lay the next frame down; return the samples that are complete by that, none for the very first frame."""
+        hop, first = self._hop, self._frame == 0
+        if not first:
+            natural = self._position + hop - self._dropped
+            self._position = due + _best_shift(self._source, natural, due - self._dropped, hop, self._search)
+        begin = self._position - self._dropped
+        frame = self._window * self._source[begin : begin + 2 * hop]
+        complete = self._overlap + frame[:hop]
+        self._overlap = frame[hop:]
+        self._frame += 1
+        return [] if first else [complete]
+
+    def _forget(self) -> None:
+        needless = min(self._position + self._hop, self._due() - self._search) - self._dropped
+        if needless > 0:
+            self._source = self._source[needless:].copy()
+            self._dropped += needless
 
 
 def _best_shift(source: FloatArray, natural: int, due: int, hop: int, search: int) -> int:

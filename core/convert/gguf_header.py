@@ -16,8 +16,7 @@ from typing import IO
 
 from gguf import GGML_QUANT_SIZES, GGUF_DEFAULT_ALIGNMENT, GGMLQuantizationType, GGUFValueType
 
-from ggtts import _native
-
+from ..engine import open_gguf
 from ..errors import ModelFileError
 
 VERSION = 3
@@ -101,11 +100,8 @@ def read_header(path: Path) -> GgufHeader:
     Raises:
         ModelFileError: the file is missing, truncated or no GGUF file, or holds a type that is not known here.
     """
-    try:
-        # The native reader checks every size against the file, so that the walk below need not.
-        _native.GgufFile(str(path))
-    except _native.FileError as error:
-        raise ModelFileError(str(error)) from error
+    # The native reader checks every size against the file, so that the walk below need not.
+    open_gguf(str(path))
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             return _Walk(data).header()

@@ -1,15 +1,14 @@
 """Streaming writer of GGUF files.
 
 gguf-py writes the header, the metadata and the tensor table; the values follow a block of rows at a time, so
-memory stays at a few times `BLOCK_VALUES` whatever the size of the model. The file is written beside its
-final name and renamed when it is complete: a path either holds a whole model or what it held before.
+memory stays at a few times `BLOCK_VALUES` whatever the size of the model. A path either holds a whole model or what it
+held before.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -24,8 +23,8 @@ from gguf import (
     quantize,
 )
 
-from ..errors import OutputError
 from ..formats.gguf_types import FILE_TYPE_KEY, FILE_TYPE_NUMBERS
+from ..output_files import make_folder, part_file
 from .plan import MetadataEntry, ModelPlan, PlannedTensor
 from .quantize_policy import Variant, tensor_type
 
@@ -80,25 +79,12 @@ def write_gguf(path: Path, plan: ModelPlan, target: Variant, progress: Progress 
     leaves no file behind.
     """
     tensors = [TypedTensor(tensor, tensor_type(tensor.name, tensor.shape, target)) for tensor in plan.tensors]
-    with written_beside(path) as partial:
-        _write_header(partial, plan, _file_type_entries(target), tensors)
-        with partial.open("ab") as file:
+    make_folder(path.parent)
+    with part_file(path) as part:
+        part.open().close()  # made here for its permissions; gguf-py opens it by its name
+        _write_header(part.path, plan, _file_type_entries(target), tensors)
+        with part.path.open("ab") as file:
             _write_values(file, tensors, progress or _no_progress)
-
-
-@contextmanager
-def written_beside(path: Path) -> Iterator[Path]:
-    """Give a path next to `path` to write to; rename it on success, remove it on failure of any kind."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        partial.replace(path)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            partial.unlink()
 
 
 def _no_progress(done: int, total: int) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ggtts import _native
-
+from ..engine import open_gguf
 from ..errors import ModelFileError, UsageError
+from ..formats.metadata import LARGEST_SIZE, Keys
 from .gguf_header import GgufTensor
 
 FloatArray = npt.NDArray[np.float32]
@@ -74,20 +74,18 @@ def read_importance(path: Path) -> Importance:
         found = _read_gguf(path) if is_gguf else _read_legacy(path)
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
-    if not found.columns:
-        raise ModelFileError(f"{path}: holds no importance of any weight")
     for name, values in found.columns.items():
         if not np.isfinite(values).all() or (values < 0).any():
             raise ModelFileError(f"{path}: the importance of {name} is negative or no number")
     # Columns that were never driven say nothing; all of them together would leave no measure of the error.
-    return Importance(path, {name: v for name, v in found.columns.items() if v.any()}, found.chunks)
+    driven = {name: values for name, values in found.columns.items() if values.any()}
+    if not driven:
+        raise ModelFileError(f"{path}: holds no importance of any weight")
+    return Importance(path, driven, found.chunks)
 
 
 def _read_gguf(path: Path) -> Importance:
-    try:
-        file = _native.GgufFile(str(path))
-    except _native.FileError as error:
-        raise ModelFileError(str(error)) from error
+    file = open_gguf(str(path))
     columns = {}
     for name in (name for name in file.names if name.endswith(SUMS)):
         weight = name.removesuffix(SUMS)
@@ -98,8 +96,18 @@ def _read_gguf(path: Path) -> Importance:
         sums, counts = file.array(name), file.array(weight + COUNTS)
         # Experts of a mixture have a row each; a weight of these models has one.
         if sums.ndim == 1:
-            columns[weight] = np.ascontiguousarray(sums / max(float(counts.reshape(-1)[0]), 1.0), np.float32)
-    return Importance(path, columns, int(file.metadata.get(CHUNKS_KEY, 0)))
+            columns[weight] = _means(sums, counts.reshape(-1)[0])
+    chunks = Keys(file.metadata, str(path)).integer(CHUNKS_KEY, 0)
+    if not 0 <= chunks <= LARGEST_SIZE:
+        raise ModelFileError(f"{path}: {CHUNKS_KEY} is {chunks}, which no file has")
+    return Importance(path, columns, chunks)
+
+
+def _means(sums: FloatArray, count: float) -> FloatArray:
+    # What a damaged file holds may be no numbers; `read_importance` looks at the result.
+    with np.errstate(all="ignore"):
+        means: FloatArray = (sums / np.float32(max(float(count), 1.0))).astype(np.float32)
+    return means
 
 
 class _Legacy:
@@ -128,5 +136,5 @@ def _read_legacy(path: Path) -> Importance:
         name = data.take(data.integer()).decode("utf-8", "replace")
         calls, width = data.integer(), data.integer()
         values = np.frombuffer(data.take(4 * max(width, 0)), "<f4").astype(np.float32)
-        columns[name] = values / np.float32(max(calls, 1))
+        columns[name] = _means(values, calls)
     return Importance(path, columns, 0 if data.ended else data.integer())

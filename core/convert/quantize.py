@@ -23,10 +23,12 @@ from gguf import GGMLQuantizationType
 
 from ggtts import _native
 
+from ..engine import open_gguf
 from ..errors import ModelFileError, OutputError, UsageError
 from ..formats.gguf_types import FILE_TYPE_KEY, FILE_TYPE_NUMBERS
+from ..output_files import make_folder, part_file
 from .gguf_header import GgufHeader, GgufTensor, integer_entry, pad, row_size, text_entry, write_header
-from .gguf_writer import QUANTIZATION_VERSION, Progress, written_beside
+from .gguf_writer import QUANTIZATION_VERSION, Progress
 from .quantize_plan import QuantizedTensor, QuantizeOptions, QuantizePlan, plan_quantization
 
 VERSION_KEY = "general.quantization_version"
@@ -100,9 +102,10 @@ def write_quantized(
     if target.exists() and target.samefile(plan.path):
         raise UsageError(f"{target} is the source itself: write to another file")
     threads = threads or _usable_cores()
-    with written_beside(target) as partial:
-        _require_room(partial.parent, plan.size)
-        with partial.open("wb") as file, _Source(plan.path) as source:
+    make_folder(target.parent)
+    with part_file(target) as part:
+        _require_room(part.path.parent, plan.size)
+        with part.open() as file, _Source(plan.path) as source:
             write_header(file, _header(plan))
             _write_values(file, plan, source, threads, progress or (lambda done, total: None))
     return Quantization(target, target.stat().st_size, plan, tuple(_warnings(plan)))
@@ -213,7 +216,9 @@ def _converted(block: _Block, source: _Source, plan: QuantizePlan) -> Bytes:
 
 def _require_finite(values: npt.NDArray[np.float32], name: str, path: Path) -> None:
     # NaN and infinity survive a sum; a sum of finite values can only overflow where the values are absurd as well.
-    if not np.isfinite(np.add.reduce(values, axis=None)) and not np.isfinite(values).all():
+    with np.errstate(all="ignore"):
+        total = np.add.reduce(values, axis=None)
+    if not np.isfinite(total) and not np.isfinite(values).all():
         raise ModelFileError(f"{path}: {name} holds values that are no numbers (NaN or infinity)")
 
 
@@ -256,7 +261,7 @@ class _Source:
     def _dequantised(self, tensor: GgufTensor, start: int, rows: int) -> npt.NDArray[np.float32]:
         with self._lock:
             if self._mapped is None or self._touched > MAPPED_AT_MOST:
-                self._mapped, self._touched = _native.GgufFile(str(self._path)), 0
+                self._mapped, self._touched = open_gguf(str(self._path)), 0
             self._touched += rows * row_size(tensor.kind, tensor.width)
             file = self._mapped
         values: npt.NDArray[np.float32] = file.rows(tensor.name, np.arange(start, start + rows))

@@ -11,10 +11,9 @@ from typing import Any
 
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
-from ggtts import _native
-
+from ..engine import open_gguf
 from ..errors import ModelFileError, UsageError
-from ..formats.metadata import ARCHITECTURE_KEY
+from ..formats.metadata import ARCHITECTURE_KEY, Keys
 from .gguf_header import GgufHeader, GgufTensor, read_header
 from .importance import Importance
 from .quantize_mix import ARCHITECTURES, RECIPES, Part, Place, Recipe, fitting, locate
@@ -165,13 +164,13 @@ def plan_quantization(path: Path, target: str, options: QuantizeOptions | None =
     """
     options, target = options or QuantizeOptions(), type_name(target)
     header = read_header(path)
-    metadata = _native.GgufFile(str(path)).metadata
+    metadata = open_gguf(str(path)).metadata
     architecture = _architecture(metadata, path)
     if not options.allow_requantize:
         _require_original(header.tensors, path)
     if options.importance:
         options.importance.require_match(header.tensors, path)
-    choose = _Chooser(architecture, metadata, target, options)
+    choose = _Chooser(architecture, Keys(metadata, str(path)), target, options)
     tensors = [choose(tensor) for tensor in header.tensors]
     _require_use(options.overrides, header.tensors)
     return QuantizePlan(path, target, architecture, header, tensors, options.importance)
@@ -207,7 +206,7 @@ class _Chooser:
     """Chooses the types of one file's tensors."""
 
     architecture: str
-    metadata: dict[str, Any]
+    keys: Keys
     target: str
     options: QuantizeOptions
     recipe: Recipe = field(init=False)
@@ -236,7 +235,7 @@ class _Chooser:
     def _compat(self, tensor: GgufTensor) -> tuple[GGMLQuantizationType, str]:
         if tensor.kind not in FLOATS:
             return tensor.kind, "quantised already"
-        layers = int(self.metadata.get(f"{self.architecture}.block_count", 0))
+        layers = self.keys.integer(f"{self.architecture}.block_count", 0)
         return tensor_type(tensor.name, tensor.shape, self._variant(), tensor.kind, layers), ""
 
     def _variant(self) -> Variant:
@@ -264,7 +263,7 @@ class _Chooser:
         prefix = (
             "omnivoice-lm." if name.startswith("llm.") else f"{self.architecture}.{name.split('.', 1)[0]}."
         )
-        return int(self.metadata.get(f"{prefix}block_count", 1))
+        return self.keys.integer(f"{prefix}block_count", 1)
 
 
 def _description(place: Place) -> str:

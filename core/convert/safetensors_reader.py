@@ -131,13 +131,17 @@ def _checkpoint_files(folder: Path) -> list[Path]:
         raise ModelFileError(f"{folder}: holds neither {SINGLE_FILE} nor {INDEX_FILE}")
     try:
         names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        if not names or not isinstance(names[0], str):
+            raise ValueError("no names")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ModelFileError(f"{index}: is not a safetensors index (no weight_map)") from None
+        raise ModelFileError(
+            f"{index}: is not a safetensors index (no weight_map that names files)"
+        ) from None
     paths = [folder / name for name in names]
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         raise ModelFileError(
-            f"{folder}: {INDEX_FILE} names {missing[0]}, which is missing ({len(missing)} missing)"
+            f"{folder}: {INDEX_FILE} names {quoted(missing[0])}, which is missing ({len(missing)} missing)"
         )
     return paths
 

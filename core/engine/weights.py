@@ -25,7 +25,9 @@ def open_gguf(path: str) -> _native.GgufFile:
         return _native.GgufFile(path)
     except _native.FileError as error:
         message = str(error)
-    except UnicodeDecodeError as error:  # the message quotes what is no text: a damaged key, the name of the file
+    except (
+        UnicodeDecodeError
+    ) as error:  # the message quotes what is no text: a damaged key, the name of the file
         message = error.object.decode("utf-8", "surrogateescape")
     kind = kind_of_path(Path(path))
     raise ModelFileError(f"{escaped(path)}: not a GGUF file, but {kind}" if kind else escaped(message))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OutputError
+from ..output_files import make_folder
 
 
 def write_dump(folder: Path, name: str, values: NDArray[Any]) -> None:
@@ -22,8 +23,8 @@ def write_dump(folder: Path, name: str, values: NDArray[Any]) -> None:
         OutputError: it cannot be written.
     """
     header = np.array([values.ndim, *values.shape], "<i4").tobytes()
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.bin").write_bytes(header + np.ascontiguousarray(values, "<f4").tobytes())
     except OSError as error:
         raise OutputError(

@@ -23,17 +23,22 @@ def read(path: Path, width: int | None = None) -> NDArray[np.float32]:
         data = path.read_bytes()
     except OSError as error:
         raise AudioFileError(f"cannot read {path}: {error.strerror or error}") from error
+    return parse(data, width, source=str(path))
+
+
+def parse(data: bytes, width: int | None = None, *, source: str = "SPK data") -> NDArray[np.float32]:
+    """Return the embedding in the bytes of a .spk file as `read` does; `source` names them in errors."""
     if not data or len(data) % _VALUE.itemsize:
         raise AudioFileError(
-            f"{path} is not a speaker embedding: {len(data)} bytes, expected a positive multiple of {_VALUE.itemsize}"
+            f"{source} is not a speaker embedding: {len(data)} bytes, expected a positive multiple of {_VALUE.itemsize}"
         )
     embedding = np.frombuffer(data, _VALUE).astype(np.float32)
     if width is not None and len(embedding) != width:
         raise AudioFileError(
-            f"{path} holds {len(embedding)} values, this model's speaker embeddings have {width}"
+            f"{source} holds {len(embedding)} values, this model's speaker embeddings have {width}"
         )
     if not np.isfinite(embedding).all():
-        raise AudioFileError(f"{path} is not a speaker embedding: it holds NaN or infinite values")
+        raise AudioFileError(f"{source} is not a speaker embedding: it holds NaN or infinite values")
     return embedding
 
 

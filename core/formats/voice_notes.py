@@ -70,7 +70,9 @@ def write_notes(codes: Path, notes: VoiceNotes) -> None:
         OutputError: they cannot be written.
     """
     known = {key: value for key, value in asdict(notes).items() if value is not None}
-    write_file(notes_path(codes), (json.dumps(known, ensure_ascii=False) + "\n").encode())
+    text = json.dumps(known, ensure_ascii=False) + "\n"
+    # Halves of characters, which names in files may hold, become escapes as JSON has them.
+    write_file(notes_path(codes), text.encode("utf-8", "backslashreplace"))
 
 
 def _rms(values: dict[str, Any], path: Path) -> float | None:

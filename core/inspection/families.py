@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from ..formats import omnivoice, omnivoice_layout, qwen, qwen_layout
 from ..formats.kinds import ARCHITECTURE_KEY
 from ..formats.layout import Layout, Shape, require_layout
 from ..formats.qwen import TransformerSizes
-from .report import Facts, Value
+from .report import Facts, Value, shell_word
 
 SIBLINGS_LOOKED_AT = 64
 """Files of the same folder that are asked whether they are the other half of a pair."""
@@ -99,10 +98,10 @@ def _describe_talker(header: Header) -> Description:
         "Text tokenizer": _tokenizer(header.metadata),
         "Generation defaults": _stated(asdict(file.generation)),
     }
-    model = f"--model {_quoted(header.path)} --codec {_partner(header.path, qwen.CODEC_ARCHITECTURE, 'CODEC.gguf')}"
+    model = f"--model {shell_word(header.path)} --codec {_partner(header.path, qwen.CODEC_ARCHITECTURE, 'CODEC.gguf')}"
     extra = {
         "base": " --ref-wav VOICE.wav --ref-text VOICE.txt",
-        "custom_voice": f" --speaker {_quoted(next(iter(file.speakers), 'NAME'))}",
+        "custom_voice": f" --speaker {shell_word(next(iter(file.speakers), 'NAME'))}",
         "voice_design": ' --instruct "a calm, deep voice"',
     }.get(file.model_type, "")
     command = f"echo 'Hello.' | qwen-tts {model}{extra} -o hello.wav"
@@ -124,7 +123,7 @@ def _describe_codec(header: Header) -> Description:
             "decoder channels": file.decoder.channels,
         },
     }
-    path = _quoted(header.path)
+    path = shell_word(header.path)
     talker = _partner(header.path, qwen.TALKER_ARCHITECTURE, "TALKER.gguf")
     run = (
         f"echo 'Hello.' | qwen-tts --model {talker} --codec {path} -o hello.wav",
@@ -150,7 +149,7 @@ def _describe_base(header: Header) -> Description:
         "Text tokenizer": _tokenizer(header.metadata),
     }
     codec = _partner(header.path, omnivoice.CODEC_ARCHITECTURE, "TOKENIZER.gguf")
-    model = f"--model {_quoted(header.path)} --codec {codec}"
+    model = f"--model {shell_word(header.path)} --codec {codec}"
     run = (f"echo 'Hello.' | omnivoice-tts {model} -o hello.wav",)
     return Description("an OmniVoice language model", facts, (layout,), run)
 
@@ -160,7 +159,7 @@ def _describe_omnivoice_codec(header: Header) -> Description:
     layouts = (omnivoice_layout.decoder_layout(file), omnivoice_layout.encoder_layout(file, header))
     for layout, part in zip(layouts, ("decoder", "encoder"), strict=True):
         require_layout(header, layout, str(header.path), f"an OmniVoice codec's {part}")
-    path = _quoted(header.path)
+    path = shell_word(header.path)
     base = _partner(header.path, omnivoice.BASE_ARCHITECTURE, "BASE.gguf")
     run = (
         f"echo 'Hello.' | omnivoice-tts --model {base} --codec {path} -o hello.wav",
@@ -217,11 +216,7 @@ def _partner(path: Path, architecture: str, placeholder: str) -> str:
     for sibling in sorted(path.parent.glob("*.gguf"))[:SIBLINGS_LOOKED_AT]:
         try:
             if open_gguf(str(sibling)).metadata.get(ARCHITECTURE_KEY) == architecture:
-                return _quoted(sibling)
+                return shell_word(sibling)
         except ModelFileError:
             continue
     return placeholder
-
-
-def _quoted(path: Path | str) -> str:
-    return shlex.quote(str(path))

@@ -16,7 +16,7 @@ from ..formats import rvq, spk
 from ..formats.kinds import kind_of_file
 from ..formats.voice_notes import read_notes
 from .gguf import inspect_gguf
-from .report import Facts, Report, group_tensors
+from .report import Facts, Report, group_tensors, shell_word
 
 CODECS = (("Qwen3-TTS", 16, 12.5), ("OmniVoice", 8, 25.0))
 """Family, codes of a frame, frames per second."""
@@ -77,7 +77,7 @@ def _inspect_folder(folder: Path) -> Report:
             else None,
         }
     }
-    command = f"python convert.py {folder}"
+    command = f"python convert.py {shell_word(folder)}"
     return Report(str(folder), size, what, None, facts, groups, list(plan.warnings), (command,))
 
 
@@ -95,7 +95,9 @@ def _inspect_collection(folder: Path) -> Report:
     size = sum(path.stat().st_size for path in folder.glob("*/*.safetensors"))
     what = f"a folder with {len(found.models)} Hugging Face checkpoints"
     oddities = [f"{path.name}: {reason}" for path, reason in found.skipped]
-    return Report(str(folder), size, what, None, facts, (), oddities, (f"python convert.py {folder}",))
+    return Report(
+        str(folder), size, what, None, facts, (), oddities, (f"python convert.py {shell_word(folder)}",)
+    )
 
 
 def _inspect_safetensors(path: Path) -> Report:
@@ -108,7 +110,7 @@ def _inspect_safetensors(path: Path) -> Report:
         }
     }
     whole = (path.parent / "config.json").is_file() and path.name == SINGLE_FILE
-    command = f"ggtts inspect {path.parent}" if whole else "python convert.py FOLDER"
+    command = f"ggtts inspect {shell_word(path.parent)}" if whole else "python convert.py FOLDER"
     problem = "./convert.py makes GGUF files from the folder that it is in"
     return Report(
         str(path), path.stat().st_size, "a safetensors file", problem, facts, groups, (), (command,)
@@ -131,8 +133,8 @@ def _inspect_codes(path: Path) -> Report:
     if any(value is not None for value in known.values()):
         facts["Notes beside it"] = {name: value for name, value in known.items() if value is not None}
     run = (
-        f"qwen-codec --model CODEC.gguf -i {path}",
-        f"omnivoice-codec --model TOKENIZER.gguf -i {path}",
+        f"qwen-codec --model CODEC.gguf -i {shell_word(path)}",
+        f"omnivoice-codec --model TOKENIZER.gguf -i {shell_word(path)}",
     )
     return Report(str(path), path.stat().st_size, "codes of a recording (.rvq)", None, facts, (), (), run)
 
@@ -163,5 +165,5 @@ def _inspect_embedding(path: Path) -> Report:
         }
     }
     what = "a speaker embedding (.spk)"
-    run = (f"qwen-tts --model TALKER.gguf --codec CODEC.gguf --ref-spk {path} -o hello.wav",)
+    run = (f"qwen-tts --model TALKER.gguf --codec CODEC.gguf --ref-spk {shell_word(path)} -o hello.wav",)
     return Report(str(path), path.stat().st_size, what, None, facts, (), (), run)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 Value = str | int | float | bool | None | Sequence[str] | Mapping[str, int | float]
@@ -54,6 +56,11 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
         return {"usable": self.usable, **asdict(self)}
+
+
+def shell_word(value: Path | str) -> str:
+    """Return a name as a command line has it."""
+    return shlex.quote(str(value))
 
 
 def group_tensors(tensors: Iterable[tuple[str, str, int, int]]) -> list[TensorGroup]:

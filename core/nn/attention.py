@@ -31,7 +31,8 @@ class Sight:
 
     Attributes:
         places: i32 [queries], where each query stands among the keys.
-        mask: f16 [keys, queries], 0 where a key is seen and -inf elsewhere; None for the fused operation.
+        mask: f16 [keys, queries], 0 where a key is seen and -inf elsewhere; with slots, [keys, queries of a slot, 1,
+            slots]. None for the fused operation.
     """
 
     places: Tensor
@@ -46,7 +47,10 @@ class AnySight(Protocol):
     """Which keys each query sees."""
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, config: TransformerConfig) -> Tensor:
-        """query [head_dim, heads, tokens], keys and values [head_dim, keys, kv_heads] -> [head_dim * heads, tokens]."""
+        """query [head_dim, heads, tokens], keys and values [head_dim, keys, kv_heads] -> [head_dim * heads, tokens].
+
+        With keys and values [head_dim, keys, kv_heads, slots], the tokens are as many for each slot, slot by slot.
+        """
 
 
 class LayerMemory(Protocol):
@@ -86,7 +90,8 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, sight: Sight, config: Tr
 
     Args:
         query: [head_dim, heads, tokens].
-        keys: [head_dim, keys, kv_heads], float32 or float16; query head h reads h // (heads / kv_heads).
+        keys: [head_dim, keys, kv_heads], float32 or float16; query head h reads h // (heads / kv_heads). With slots,
+            [head_dim, keys, kv_heads, slots]: token t reads slot t // (tokens / slots).
         values: like keys.
         sight: what each query sees.
         config: window and way of computing.
@@ -131,15 +136,20 @@ def attend_to_all(query: Tensor, keys: Tensor, values: Tensor, count: Tensor | N
 
 
 def _flash_fits(keys: Tensor) -> bool:
-    return keys.shape[0] in FLASH_HEAD_SIZES and keys.shape[1] % KEYS_STRIDE == 0
+    """Float32 keys are wanted for their precision, and these kernels round them to float16."""
+    return keys.dtype == "f16" and keys.shape[0] in FLASH_HEAD_SIZES and keys.shape[1] % KEYS_STRIDE == 0
 
 
 def plain_attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """Attention by matrix products and a softmax; shapes as in `attend`.
 
-    `mask` [keys, tokens], float16 or float32, is added to the scaled products.
+    `mask` [keys, tokens], float16 or float32, is added to the scaled products; with slots, [keys, tokens of a slot, 1,
+    slots].
     """
     head_dim, heads, tokens, _ = query.shape
+    slots = keys.shape[3]
+    if slots > 1:
+        query = query.reshape(head_dim, heads, tokens // slots, slots)
     weights = (keys @ query.permute(0, 2, 1, 3)).softmax(scale, mask)
     mixed = values.transpose().contiguous() @ weights
     return mixed.permute(0, 2, 1, 3).contiguous().reshape(head_dim * heads, tokens)

@@ -12,7 +12,8 @@ class SwiGLU:
     """down(silu(gate x) * up x) (Shazeer, "GLU Variants Improve Transformer", 2020)."""
 
     def __init__(self, scope: WeightScope) -> None:
-        self._gate_and_up = LinearGroup(scope, ["ffn_gate", "ffn_up"])
+        # GGML's GPU backends compute two products and their SwiGLU in one kernel, which a joined product is not.
+        self._gate_and_up = LinearGroup(scope, ["ffn_gate", "ffn_up"], join=scope.weights.on_cpu)
         self._down = Linear(scope, "ffn_down")
 
     def __call__(self, x: Tensor) -> Tensor:

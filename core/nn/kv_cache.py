@@ -181,7 +181,7 @@ class KVCache:
             self._capacity = other._capacity
             self._state = self._allocate(self._capacity)
             self._revision += 1
-        self._state.copy_from(other._state)
+        self._copy(other._state, self._state, 0, other._used)
         self.length, self._first = other.length, other._first
 
     def clone(self) -> KVCache:

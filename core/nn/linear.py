@@ -26,10 +26,11 @@ class LinearGroup:
     Fewer, larger products read the input once and leave less to coordinate between threads, or to launch on a GPU.
     """
 
-    def __init__(self, scope: WeightScope, names: Sequence[str]) -> None:
+    def __init__(self, scope: WeightScope, names: Sequence[str], *, join: bool = True) -> None:
+        """Load the weights of `names`; without `join`, each stays a product of its own."""
         self._products = [
             (scope.matrix(*(f"{name}.weight" for name in joined)), [_Share(scope, name) for name in joined])
-            for joined in _joinable(scope, names)
+            for joined in (_joinable(scope, names) if join else [[name] for name in names])
         ]
 
     def __call__(self, x: Tensor) -> list[Tensor]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ..text.sentences import pauses
 from .duration import USUAL_FRAME_RATE, chunk_limit, estimate_frames
 from .requests import Chunking, ResolvedOmniRequest
 from .text_chunks import chunk_text, divide_long
 
 FIRST_SECONDS = 2.0
 """Length of the first chunk of a stream: shorter ones without a reference may come out as noise."""
+LONGEST_FIRST = 2 * FIRST_SECONDS
+"""A first sentence that takes longer is cut at a comma: nobody waits until all of it is made."""
 
 
 def chunks_of(request: ResolvedOmniRequest, frame_rate: float) -> list[str]:
@@ -37,6 +40,7 @@ class StreamedChunks:
         self._speed = speed
         self._most = chunking.seconds if chunking.seconds > 0 else 0.0
         self._wanted = min(FIRST_SECONDS, self._most)
+        self._begun = False
         self._text = ""
 
     @property
@@ -54,7 +58,20 @@ class StreamedChunks:
         text, self._text = self._text, ""
         if not text:
             return []
+        cut = 0 if self._begun else self._first_cut(text)
+        self._begun = True
         self._wanted = min(2 * self._wanted, self._most)
+        return [*filter(None, [text[:cut].strip()]), *self._divided(text[cut:].strip())]
+
+    def _first_cut(self, text: str) -> int:
+        """Return where the first chunk ends, if that is not the end of a sentence; 0 cuts nothing."""
+        if not self._most or self._seconds(text) <= LONGEST_FIRST:
+            return 0
+        enough = (cut for cut in pauses(text) if self._seconds(text[:cut]) >= self._wanted)
+        cut = next(enough, 0)
+        return cut if self._seconds(text[cut:]) >= self._wanted else 0
+
+    def _divided(self, text: str) -> list[str]:
         seconds = self._seconds(text)
         if not self._most or seconds <= 2 * self._most:
             return [text]

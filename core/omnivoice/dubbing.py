@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..audio.silence import SPEECH_SILENCE, SilenceRule, remove_silence
 from ..audio.timeline import Slot, Timeline, Writer, fit, slots_of
-from ..errors import GgttsError
+from ..errors import GgttsError, OutputError
 from ..speech.observer import Observer
 from ..text.subtitles import Cue
 from .duration import Pace, estimate_frames
@@ -109,7 +109,7 @@ class Dubbing:
 
         Raises:
             ValueError: the cues overlap.
-            OutputError: the writer cannot write.
+            OutputError: the writer, or the observer, cannot write.
         """
         timeline = Timeline(writer, self._equipment.sample_rate)
         slots = slots_of([(cue.start, cue.end) for cue in cues])
@@ -121,6 +121,8 @@ class Dubbing:
             self._observer.piece(index + 1, len(cues))
             try:
                 samples = self._speak(texts[index], target, learn=hurried or not target.hopeless)
+            except OutputError:  # of an observer: no other cue will fare better
+                raise
             except GgttsError as error:
                 logger.warning("cue %d is left silent: %s", cue.number, error)
                 yield DubbedCue(cue, target.ratio, slot.start, slot.start, problem=str(error))

@@ -38,9 +38,12 @@ def first_step_stages(maskgit: MaskGit, prompt: OmniPrompt, frames: int, options
     return stages
 
 
-def guess_stages(guess: Guess) -> Stages:
-    """Return what the first step found."""
-    return {"mg-pred-tokens-step0": guess.codes, "mg-scores-step0": guess.scores}
+def guess_stages(guess: Guess, codebooks: int) -> Stages:
+    """Return what the first step found, when all places were masked; both are [codebooks, frames]."""
+    return {
+        "mg-pred-tokens-step0": guess.codes.reshape(codebooks, -1),
+        "mg-scores-step0": guess.scores.reshape(codebooks, -1),
+    }
 
 
 def reference_stages(stages: Stages, margin: int) -> Stages:

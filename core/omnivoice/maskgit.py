@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..errors import EngineError, UsageError
 from ..limits import GUIDANCE, LAYER_PENALTY, MOST_STEPS, NOISE, SHIFT
 from .backbone import Backbone
-from .noise import Noise, PhiloxNoise, gumbel
+from .noise import Noise, PhiloxNoise, PlaceArray, gumbel
 from .prompt import IntArray, OmniPrompt
 from .scoring import Guess, PromptedStep, Step, StepShape, trace
 
@@ -85,7 +85,7 @@ class Progress:
         steps: how many there are.
         fixed: codes that it fixed.
         codes: all codes [frames, codebooks] so far, the mask code where there is none yet.
-        guess: what the model thought before the choice.
+        guess: what the model thought of the places that were masked before it.
     """
 
     step: int
@@ -158,7 +158,7 @@ class MaskGit:
                     f"the model went astray at step {step + 1}: its predictions are no numbers"
                     " (is the file damaged? on a GPU, --clamp-fp16 may help)"
                 )
-            codes = choose(codes, guess, count, options, noise, file.mask_code)
+            codes = choose(codes, guess, count, options, noise)
             if on_step:
                 on_step(Progress(step, options.steps, count, codes.copy(), guess))
         return codes
@@ -200,39 +200,42 @@ class MaskGit:
     def _guess(self, step: PromptedStep, codes: IntArray, options: MaskGitOptions, noise: Noise) -> Guess:
         if options.class_temperature == 0:
             return step.guess(codes, options.guidance)
-        logits = step.distributions(codes, options.guidance)
-        return draw_codes(logits, options.class_temperature, noise, self.backbone.file.mask_code)
+        places, logits = step.distributions(codes, options.guidance)
+        return draw_codes(
+            places, logits, codes.size, options.class_temperature, noise, self.backbone.file.mask_code
+        )
 
 
-def draw_codes(logits: FloatArray, temperature: float, noise: Noise, mask_code: int) -> Guess:
-    """Draw a code for every place from guided logits [codebooks, frames, vocabulary].
+def draw_codes(
+    places: PlaceArray, logits: FloatArray, size: int, temperature: float, noise: Noise, mask_code: int
+) -> Guess:
+    """Draw a code for each of some places from their guided logits [n, vocabulary].
 
     Only the likeliest tenth takes part. The score of a place is the log probability of its best code, not of the one
-    drawn.
+    drawn. The random numbers are those that a draw for all `size` places of the codes would have had here.
     """
     spread = np.exp(logits - logits.max(-1, keepdims=True))
     scores = logits - logits.max(-1, keepdims=True) - np.log(spread.sum(-1, keepdims=True))
-    scores[..., mask_code] = -np.inf
-    kept = math.ceil(LIKELY_SHARE * scores.shape[-1])
-    threshold = np.partition(scores, -kept, axis=-1)[..., -kept, None]
-    likely = np.where(scores >= threshold, scores, -np.inf)
-    perturbed = likely / np.float32(temperature) + gumbel(noise.uniform(scores.size)).reshape(scores.shape)
-    return Guess(perturbed.argmax(-1).astype(np.int32), scores.max(-1))
+    scores[:, mask_code] = -np.inf
+    vocabulary = scores.shape[1]
+    kept = math.ceil(LIKELY_SHARE * vocabulary)
+    likely = scores >= np.partition(scores, -kept, axis=-1)[:, -kept, None]
+    row, code = np.nonzero(likely)
+    drawn = gumbel(noise.uniform(size * vocabulary, places[row] * vocabulary + code))
+    perturbed = np.full_like(scores, -np.inf)
+    perturbed[likely] = scores[likely] / np.float32(temperature) + drawn
+    return Guess(places, perturbed.argmax(-1).astype(np.int32), scores.max(-1))
 
 
-def choose(
-    codes: IntArray, guess: Guess, count: int, options: MaskGitOptions, noise: Noise, mask_code: int
-) -> IntArray:
-    """Return codes [frames, codebooks] in which the `count` masked places of the highest score are filled in."""
-    masked = (codes == mask_code).T
-    penalty = np.arange(len(masked), dtype=np.float32)[:, None] * np.float32(options.layer_penalty)
-    # A code that is all but impossible, under strong guidance, still ranks before a place that is filled.
-    ranks = np.maximum(guess.scores, LOWEST_SCORE) - penalty
+def choose(codes: IntArray, guess: Guess, count: int, options: MaskGitOptions, noise: Noise) -> IntArray:
+    """Return codes [frames, codebooks] in which the `count` guessed places of the highest score are filled in."""
+    codebook = (guess.places // len(codes)).astype(np.float32)
+    # Under strong guidance a code may be all but impossible: it stays a number that can be ranked.
+    ranks = np.maximum(guess.scores, LOWEST_SCORE) - codebook * np.float32(options.layer_penalty)
     if options.position_temperature > 0:
         ranks = ranks / np.float32(options.position_temperature)
-        ranks = ranks + gumbel(noise.uniform(ranks.size)).reshape(ranks.shape)
-    ranks = np.where(masked, ranks, -np.inf).reshape(-1)
+        ranks = ranks + gumbel(noise.uniform(codes.size, guess.places))
     best = np.argsort(-ranks, kind="stable")[:count]
     filled = codes.T.reshape(-1).copy()
-    filled[best] = guess.codes.reshape(-1)[best]
-    return np.ascontiguousarray(filled.reshape(masked.shape).T)
+    filled[guess.places[best]] = guess.codes[best]
+    return np.ascontiguousarray(filled.reshape(codes.shape[::-1]).T)

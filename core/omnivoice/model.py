@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
 from os import PathLike
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..audio.audio import Audio
 from ..audio.timeline import Writer
 from ..engine import Engine, Weights
 from ..errors import ModelFileError, UsageError
-from ..formats import rvq
 from ..formats.omnivoice import OmniVoiceCodecFile, OmniVoiceFile
-from ..formats.voice_notes import read_notes
 from ..nn.config import USUAL, Arithmetic
+from ..speech.lockstep import Task
 from ..speech.observer import Observer, Observers
+from ..speech.scheduler import ScheduledStream, Scheduler
 from ..speech.stream import Account, AudioChunk
-from ..speech.timings import Timings
 from ..text.sentences import split_sentences
 from ..text.subtitles import Cue
 from ..text.tokenizer import TextTokenizer
@@ -31,22 +28,21 @@ from .backbone import Backbone
 from .chunks import StreamedChunks, chunks_of
 from .codec import OmniVoiceCodec
 from .dubbing import DubbedCue, Dubbing
-from .dump import reference_stages
 from .finishing import Finishing, finish
 from .languages import languages
 from .maskgit import MaskGit, MaskGitOptions
 from .narrator import ANCHOR_SECONDS, Equipment, Narrator
-from .reference import load_reference, prepare_reference, prepare_transcript
 from .requests import (
     Chunking,
     OmniSpeechRequest,
     ResolvedOmniRequest,
-    check_voice,
     omni_request,
     resolve_omni_request,
 )
+from .speech import OmniSpeech, OmniSpeeches
 from .stream import OmniStream, Passage, Speaking, numbered
 from .voice import Voice
+from .voices import Recording, recorded_voice, stored_voice
 
 __all__ = [
     "AudioChunk",
@@ -59,39 +55,17 @@ __all__ = [
     "Observer",
     "OmniSpeech",
     "OmniSpeechRequest",
+    "OmniSpeeches",
     "OmniStream",
     "OmniVoice",
     "ResolvedOmniRequest",
     "Voice",
 ]
 
-logger = logging.getLogger(__name__)
-
 Request: TypeAlias = "str | OmniSpeechRequest | ResolvedOmniRequest"
-Recording: TypeAlias = "str | PathLike[str] | tuple[NDArray[Any], int]"
-"""An audio file, or samples ([n] or [n, channels], full scale 1) and their rate in Hz."""
-
-
-@dataclass(frozen=True)
-class OmniSpeech(Audio):
-    """What was spoken.
-
-    Attributes:
-        codes: int32 [frames, codebooks], of all chunks one behind the other.
-        chunks: the texts of the chunks.
-        seed: repeats this speech when given again.
-        timings: where the time went; the talker is the language model here.
-    """
-
-    codes: NDArray[np.int32]
-    chunks: tuple[str, ...]
-    seed: int
-    timings: Timings
-
-    @property
-    def frames(self) -> int:
-        """How many frames of codes it was made of."""
-        return len(self.codes)
+OmniScheduler: TypeAlias = "Scheduler[Request, ResolvedOmniRequest]"
+"""Speaks many requests by turns; see `OmniVoice.scheduler`."""
+OmniTask: TypeAlias = "Task[ResolvedOmniRequest]"
 
 
 class OmniVoice:
@@ -198,19 +172,9 @@ class OmniVoice:
             AudioFileError: the recording cannot be read, or is too short or silent.
             UsageError: the text is blank.
         """
-        source = recording if isinstance(recording, tuple) else Path(recording)
-        name = "the recording" if isinstance(source, tuple) else str(source)
-        samples = load_reference(source, self.sample_rate, name=name)
-        prepared = prepare_reference(
-            samples, self.sample_rate, self.codec_info.frame_samples, cut_silence=preprocess, name=name
+        return recorded_voice(
+            self._equipment.codec, recording, text, preprocess=preprocess, observer=observer
         )
-        codes = self._equipment.codec.encode(prepared.samples)
-        if observer is not None and observer.wants_stages:
-            margin = self.codec_info.semantic_frame_samples // 2
-            stages = reference_stages(self._equipment.codec.encode_stages(prepared.samples), margin)
-            for stage, values in (stages | {"ref-audio-codes": codes.T}).items():
-                observer.stage(stage, values)
-        return Voice(codes, prepare_transcript(text, preprocess=preprocess), prepared.rms)
 
     def stored_voice(
         self, path: str | PathLike[str], text: str | None = None, *, preprocess: bool = True
@@ -229,20 +193,7 @@ class OmniVoice:
             AudioFileError: a file cannot be read, or holds codes that this model does not have.
             UsageError: there is no text.
         """
-        path = Path(path)
-        notes = read_notes(path)
-        if text is None:
-            text = notes.text
-        if text is None:
-            raise UsageError(f"{path} needs --ref-text: a text file with what the recording says")
-        if notes.model is not None and notes.model != self.codec_info.name:
-            logger.warning(
-                "%s was made by the codec of %s, not of %s", path, notes.model, self.codec_info.name
-            )
-        codes = rvq.read(path, self.info.codebooks, self.codec_info.codebook_entries)
-        voice = Voice(codes, prepare_transcript(text, preprocess=preprocess), notes.rms)
-        check_voice(voice, self.info)
-        return voice
+        return stored_voice(path, text, self.info, self.codec_info, preprocess=preprocess)
 
     def narrator(self, request: str | OmniSpeechRequest | ResolvedOmniRequest, **options: Any) -> Narrator:
         """Return one voice for several calls of `stream`: what it says first is what it keeps sounding like.
@@ -286,18 +237,10 @@ class OmniVoice:
         Raises:
             UsageError: the request cannot be right for this model.
         """
-        resolved = self._resolved(request, options)
-        account, observer = Account(), observer or Observer()
-        if chunks is not None:
-            passages: Iterable[Passage] = numbered(chunks)
-        elif whole or resolved.length.fixed:
-            passages = self._passages(resolved)
-        else:
-            passages = self._short_passages(resolved)
-        if narrator is None and not whole:
-            narrator = self.narrator(resolved)
-        speaking = self._speaking(resolved, account, observer, narrator)
-        return OmniStream(resolved, self.sample_rate, speaking.chunks(passages, whole=whole), account)
+        resolved, account = self._resolved(request, options), Account()
+        passages = None if chunks is None else numbered(chunks)
+        audio = self._audio(resolved, account, observer, narrator, passages, whole=whole)
+        return OmniStream(resolved, self.sample_rate, audio, account)
 
     def speak(
         self,
@@ -362,6 +305,54 @@ class OmniVoice:
         dubbing = Dubbing(self._equipment, resolved, self.narrator(resolved), observer or Observer())
         return dubbing.onto(cues, writer)
 
+    def speak_many(
+        self,
+        requests: Iterable[Request],
+        *,
+        parallel: int = 8,
+        observe: Callable[[int], Observer] | None = None,
+        **options: Any,
+    ) -> OmniSpeeches[Request]:
+        """Return the speech of each request in turn: what `speak` says of each, to the last bit on a CPU.
+
+        Args:
+            requests: any number, taken when there is a place for the next one, by the thread that asks for speeches.
+                Each is a request, or a text with `options` as in `resolve`.
+            parallel: how many are spoken by turns, as `scheduler` has it.
+            observe: is given the number of each request, counted from 1, and returns who watches it; observers are
+                called by another thread.
+
+        Returns:
+            An iterator. Where a request cannot be spoken, it raises that in its turn, and can then go on with the next
+            one. It is a context manager, too; left to itself, it lets go of everything at its end.
+
+        Raises:
+            UsageError: `parallel` is below 1.
+        """
+        scheduler, numbers = self.scheduler(parallel), count(1)
+
+        def begin(request: Request) -> ScheduledStream[ResolvedOmniRequest]:
+            observer = observe(next(numbers)) if observe else None
+            own = options if isinstance(request, str) else {}
+            return scheduler.submit(
+                request, observer=observer, ahead=None, whole=True, keep_codes=True, **own
+            )
+
+        return OmniSpeeches(scheduler, requests, begin, lambda request: chunks_of(request, self.frame_rate))
+
+    def scheduler(self, max_batch: int = 8) -> OmniScheduler:
+        """Return a scheduler that speaks up to `max_batch` requests by turns, on a thread of its own.
+
+        After each chunk of one the next one has its turn, so that a short text need not wait for the end of a long one.
+        What each says is what `stream` says with the same seed, whoever else speaks; `submit` takes its options too,
+        but for the chunks of a text that is still arriving. All of them together take as long as one after the other:
+        a step of one is work for the whole device.
+
+        Raises:
+            UsageError: `max_batch` is below 1.
+        """
+        return Scheduler(self._task, max_batch)
+
     def decode(self, codes: NDArray[np.integer]) -> NDArray[np.float32]:
         """Return the samples, float32 [frames * samples per frame], of codes [frames, codebooks].
 
@@ -390,6 +381,44 @@ class OmniVoice:
         if options:
             raise TypeError(f"a resolved request is complete: {', '.join(options)} cannot be given besides")
         return request
+
+    def _task(
+        self,
+        request: Request,
+        *,
+        stream_frames: int | None = None,
+        observer: Observer | None = None,
+        narrator: Narrator | None = None,
+        whole: bool = False,
+        keep_codes: bool = False,
+        **options: Any,
+    ) -> OmniTask:
+        """Return a speech that has not begun, for `Scheduler.submit`; its chunks are those of its text, not of
+        `stream_frames`."""
+        resolved = self._resolved(request, options)
+        account = Account(codes=[] if keep_codes else None)
+        audio = self._audio(resolved, account, observer, narrator, whole=whole)
+        return Task(resolved, self.sample_rate, account, audio)
+
+    def _audio(
+        self,
+        request: ResolvedOmniRequest,
+        account: Account,
+        observer: Observer | None,
+        narrator: Narrator | None,
+        passages: Iterable[Passage] | None = None,
+        *,
+        whole: bool,
+    ) -> Generator[AudioChunk, None, None]:
+        """Return what is heard of a request, of passages that are still to come or of its text."""
+        if passages is None and (whole or request.length.fixed):
+            passages = self._passages(request)
+        elif passages is None:
+            passages = self._short_passages(request)
+        if narrator is None and not whole:
+            narrator = self.narrator(request)
+        speaking = self._speaking(request, account, observer or Observer(), narrator)
+        return speaking.chunks(passages, whole=whole)
 
     def _speaking(
         self,

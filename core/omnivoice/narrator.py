@@ -144,13 +144,13 @@ class Narrator:
 
     def _teller(self, frames: int, observer: Observer, noting: bool) -> Callable[[Progress], None]:
         """Tell of each step how many of the frames are found, in all their codes together."""
-        mask = self._equipment.file.mask_code
+        file = self._equipment.file
 
         def tell(progress: Progress) -> None:
-            found = np.count_nonzero(progress.codes != mask) / progress.codes.size
+            found = np.count_nonzero(progress.codes != file.mask_code) / progress.codes.size
             observer.frame(int(found * frames))
             if noting and progress.step == 0:
-                for name, values in guess_stages(progress.guess).items():
+                for name, values in guess_stages(progress.guess, file.codebooks).items():
                     observer.stage(name, values)
 
         return tell

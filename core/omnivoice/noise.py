@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float32]
 WordArray = NDArray[np.uint64]
+PlaceArray = NDArray[np.int64]
 
 THREADS_PER_BLOCK = 256
 RESIDENT_THREADS = 108 * 2048
@@ -33,8 +34,8 @@ _TINY = np.float32(1e-10)
 class Noise(Protocol):
     """A source of uniform random numbers."""
 
-    def uniform(self, count: int) -> FloatArray:
-        """Return the next `count` numbers in [0, 1), float32 [count]."""
+    def uniform(self, count: int, wanted: PlaceArray | None = None) -> FloatArray:
+        """Return the next `count` numbers in [0, 1), float32 [count], or only those at the places `wanted` [n]."""
 
 
 class PhiloxNoise:
@@ -45,18 +46,28 @@ class PhiloxNoise:
         self._resident_threads = resident_threads
         self._block = 0
 
-    def uniform(self, count: int) -> FloatArray:
-        """Return the numbers of one tensor with `count` elements, in memory order."""
-        wanted = -(-count // THREADS_PER_BLOCK) * THREADS_PER_BLOCK
-        threads = min(wanted, self._resident_threads)
-        used = -(-count // threads)
-        subsequences = np.arange(min(threads, count), dtype=np.uint64)
-        parts: list[FloatArray] = []
-        for block in range(-(-used // _WORDS)):
-            words = philox_words(self._seed, self._block + block, subsequences)
-            parts += [_to_uniform(word) for word in words[: used - _WORDS * block]]
-        self._block += -(-used // _WORDS)
-        return np.concatenate(parts)[:count]
+    def uniform(self, count: int, wanted: PlaceArray | None = None) -> FloatArray:
+        """Return the numbers of one tensor with `count` elements, in memory order, or only those of the elements
+        `wanted` [n]: what is not wanted is not computed, but counts as drawn."""
+        whole_blocks = -(-count // THREADS_PER_BLOCK) * THREADS_PER_BLOCK
+        threads = min(whole_blocks, self._resident_threads)
+        elements = np.arange(count) if wanted is None else wanted
+        turns, lanes = np.divmod(elements, threads)
+        numbers = np.empty(len(elements), np.float32)
+        blocks = -(-count // (threads * _WORDS))
+        for block in range(blocks):
+            here = np.flatnonzero(turns // _WORDS == block)
+            drawn = self._drawn(self._block + block, lanes[here], threads)
+            numbers[here] = _to_uniform(drawn[turns[here] % _WORDS, np.arange(len(here))])
+        self._block += blocks
+        return numbers
+
+    def _drawn(self, block: int, lanes: PlaceArray, threads: int) -> WordArray:
+        """Return the four words [4, n] of a block for each of n threads of the grid; none is computed twice."""
+        asked = np.zeros(threads, np.bool_)
+        asked[lanes] = True
+        words = np.stack(philox_words(self._seed, block, np.flatnonzero(asked).astype(np.uint64)))
+        return words[:, (np.cumsum(asked) - 1)[lanes]]
 
 
 def philox_words(seed: int, counter: int, subsequences: WordArray) -> tuple[WordArray, ...]:

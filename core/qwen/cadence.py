@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..speech.stream import Account
 
 STREAM_FRAMES = 4
 """Most frames of a chunk that somebody waits for (0.32 s).
@@ -21,16 +22,40 @@ CHUNK_FRAMES = 300
 """Frames that are decoded together where nobody waits (24 s)."""
 
 
+UNHEARD_FRAMES = 16
+"""Most frames of a chunk of a speech in a batch (1.3 s).
+
+A batch speaks whether or not anybody listens. While chunks wait to be read nobody waits for the next one, and the codec
+is cheaper in wide batches; wider ones would gain nothing, and keep the other speeches waiting.
+"""
+
+
+def _heard() -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Cadence:
-    """Batches of 1, 2, 4, ... frames, up to `most`; without the ramp, of `most` from the beginning."""
+    """Batches of 1, 2, 4, ... frames, up to `most`; without the ramp, of `most` from the beginning.
+
+    While `unheard` says that nobody waits for the next batch, frames are added to it up to `most_unheard`.
+    """
 
     most: int
     ramp: bool = True
+    most_unheard: int = 0
+    unheard: Callable[[], bool] = _heard
 
     def __post_init__(self) -> None:
         if self.most < 1:
             raise UsageError(f"{self.most} frames cannot be decoded at once: at least 1 is needed")
+
+    @classmethod
+    def of_batch(cls, stream_frames: int | None, account: Account) -> Cadence:
+        """Return that of a speech in a batch whose chunks have `stream_frames` at most, None for the usual rule."""
+        if stream_frames is None:
+            return cls(STREAM_FRAMES, True, UNHEARD_FRAMES, lambda: account.unheard > 0)
+        return cls(min(stream_frames, UNHEARD_FRAMES))
 
     def sizes(self) -> Iterator[int]:
         """Yield how many frames each batch has."""
@@ -39,13 +64,15 @@ class Cadence:
             yield min(size, self.most)
             size = min(2 * size, self.most)
 
-    def batches(self, frames: Iterable[NDArray[np.int32]]) -> Iterator[NDArray[np.int32]]:
+    async def batches(
+        self, frames: AsyncIterable[NDArray[np.int32]]
+    ) -> AsyncGenerator[NDArray[np.int32], None]:
         """Yield frames [codebooks] in batches [n, codebooks], the last one as large as what is left."""
         sizes = self.sizes()
         size, batch = next(sizes), []
-        for frame in frames:
+        async for frame in frames:
             batch.append(frame)
-            if len(batch) == size:
+            if len(batch) >= size and not (len(batch) < self.most_unheard and self.unheard()):
                 yield np.stack(batch)
                 size, batch = next(sizes), []
         if batch:

@@ -8,16 +8,20 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine import Engine, Program, Weights
+from ..engine import Engine, Graph, Program, Tensor, Weights
 from ..formats.qwen import TalkerFile
 from ..nn.config import USUAL, Arithmetic, TransformerConfig
-from ..nn.kv_cache import KVCache
+from ..nn.kv_cache import CacheView, KVCache
 from ..nn.linear import Linear
 from ..nn.norms import load_norm
+from ..nn.slot_cache import SlotsView
 from ..nn.transformer import Transformer
 from .code_embeddings import CodeEmbeddings
 
 FloatArray = NDArray[np.float32]
+
+MakeView = Callable[[Graph], CacheView | SlotsView]
+"""Returns keys and values as a graph sees them."""
 
 Choose = Callable[[FloatArray, int], int]
 """(logits [entries], codebook) -> code."""
@@ -32,7 +36,7 @@ class ExpandedFrame:
 
 
 class CodePredictor:
-    """Weights and maths; a `CodePredictorSession` runs them."""
+    """Weights and maths; a `CodePredictorSession` runs them, or a `CodePredictorBatch` for several frames at once."""
 
     def __init__(
         self,
@@ -61,6 +65,26 @@ class CodePredictor:
             EngineError: the device has not enough memory.
         """
         return CodePredictorSession(self, kv_type)
+
+    def program(
+        self, start: int, tokens: int, make_view: MakeView, *, frames: int = 1, traced: bool = False
+    ) -> Program:
+        """Build the run of positions start .. start + tokens of some frames, which ends in their next codes.
+
+        x [talker width, frames * tokens], frame by frame, to "logits" [entries, frames] of code start + tokens - 1; and
+        of one frame the stages that `CodePredictorSession.trace` returns, where it is traced.
+        """
+        graph = self.engine.graph()
+        x = graph.input("x", (self.talker_width, frames * tokens))
+        projected = x if self.input_projection is None else self.input_projection(x)
+        view = make_view(graph)
+        streams = list(self.transformer.residuals(projected, view.positions, view))
+        final = self.output_norm(streams[-1])
+        outputs = {"logits": self.heads[start + tokens - 2](_last_of_each(final, frames))}
+        if traced:
+            outputs |= {"projected": projected, "final": final}
+            outputs |= {f"layer{index}": stream for index, stream in enumerate(streams)}
+        return graph.program(outputs)
 
 
 class CodePredictorSession:
@@ -115,16 +139,17 @@ class CodePredictorSession:
 
     def _build(self, start: int, tokens: int, traced: bool = False) -> Program:
         """Build the run of positions start .. start + tokens, which ends in the logits of code start + tokens - 1."""
-        predictor = self._predictor
-        graph = predictor.engine.graph()
-        x = graph.input("x", (predictor.talker_width, tokens))
-        projected = x if predictor.input_projection is None else predictor.input_projection(x)
-        cache = self._cache.fixed_view(graph, tokens, start)
-        streams = list(predictor.transformer.residuals(projected, cache.positions, cache))
-        final = predictor.output_norm(streams[-1])
-        last = final.slice(1, tokens - 1, 1)
-        outputs = {"logits": predictor.heads[start + tokens - 2](last)}
-        if traced:
-            outputs |= {"projected": projected, "final": final}
-            outputs |= {f"layer{index}": stream for index, stream in enumerate(streams)}
-        return graph.program(outputs)
+        return self._predictor.program(
+            start, tokens, lambda graph: self._cache.fixed_view(graph, tokens, start), traced=traced
+        )
+
+
+def _last_of_each(x: Tensor, frames: int) -> Tensor:
+    """x [width, frames * tokens] -> the last column of each frame, [width, frames]."""
+    width, columns, *_ = x.shape
+    if frames == 1:
+        return x.slice(1, columns - 1, 1)
+    if frames == columns:
+        return x
+    tokens = columns // frames
+    return x.reshape(width, tokens, frames).slice(1, tokens - 1, 1).contiguous().reshape(width, frames)

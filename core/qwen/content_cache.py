@@ -38,6 +38,13 @@ class ContentCache(Generic[Value]):
                 self._values.popitem(last=False)
         return value
 
+    def find(self, key: Hashable) -> Value | None:
+        """Return the result for a key if it is known."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:

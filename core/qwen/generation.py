@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from ..errors import EngineError, UsageError
 from ..formats.qwen import TalkerFile
 from ..sampling import Draws, SamplingOptions, TokenRules, TokenSampler
+from ..speech.calls import alone
 from ..speech.stream import StopReason
 from ..speech.timings import Stopwatch
-from .code_predictor import CodePredictorSession
+from .code_predictor import Choose, CodePredictorSession, ExpandedFrame
 from .guard import Guard
 from .prompt import Prompt
 from .talker import TalkerSession, TalkerStep
@@ -76,16 +77,75 @@ def _sample(sampler: TokenSampler, logits: FloatArray, frame: int, codebook: int
         raise EngineError(f"the model went astray at frame {frame}, codebook {codebook}: {error}") from error
 
 
+class AnySession(Protocol):
+    """What one utterance at a time runs on. Its calls are awaited: others may be computed together with them."""
+
+    @property
+    def layers(self) -> int:
+        """How many layers the talker has."""
+
+    @property
+    def limit(self) -> int | None:
+        """Positions that the context of the talker has, None where the file states none."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the context has no room for another position."""
+
+    async def prefill(self, prompt: FloatArray, *, frames: int, taps: Sequence[int | str]) -> TalkerStep:
+        """`TalkerSession.prefill`."""
+
+    async def decode(self, row: FloatArray) -> TalkerStep:
+        """`TalkerSession.decode`."""
+
+    async def expand(self, hidden: FloatArray, first: int, choose: Choose) -> ExpandedFrame:
+        """`CodePredictorSession.expand`."""
+
+    async def give_way(self) -> None:
+        """Let others take a step, in the middle of long work of another kind."""
+
+
 @dataclass(frozen=True)
 class Session:
-    """What one utterance at a time runs on: the memory and programs of both models."""
+    """Memory and programs of both models for one utterance at a time; nothing is ever waited for."""
 
     talker: TalkerSession
     predictor: CodePredictorSession
 
+    @property
+    def layers(self) -> int:
+        """How many layers the talker has."""
+        return self.talker.layers
+
+    @property
+    def limit(self) -> int | None:
+        """Positions that the context of the talker has, None where the file states none."""
+        return self.talker.limit
+
+    @property
+    def full(self) -> bool:
+        """Whether the context has no room for another position."""
+        return self.talker.full
+
+    async def prefill(self, prompt: FloatArray, *, frames: int, taps: Sequence[int | str]) -> TalkerStep:
+        """`TalkerSession.prefill`."""
+        return self.talker.prefill(prompt, frames=frames, taps=taps)
+
+    async def decode(self, row: FloatArray) -> TalkerStep:
+        """`TalkerSession.decode`."""
+        return self.talker.decode(row)
+
+    async def expand(self, hidden: FloatArray, first: int, choose: Choose) -> ExpandedFrame:
+        """`CodePredictorSession.expand`."""
+        return self.predictor.expand(hidden, first, choose)
+
+    async def give_way(self) -> None:
+        """There are no others."""
+
 
 class Utterance:
-    """The frames of one utterance, each computed when it is asked for.
+    """The frames of one utterance, each computed when it is asked for: an async iterable, and where its session never
+    waits for others a plain one too.
 
     Attributes:
         stop: why it ended; None as long as it goes on.
@@ -94,7 +154,7 @@ class Utterance:
 
     def __init__(
         self,
-        session: Session,
+        session: AnySession,
         prompt: Prompt,
         sampler: FrameSampler,
         max_frames: int,
@@ -114,22 +174,26 @@ class Utterance:
         self._stopwatch = stopwatch
         self._note = note
 
-    def __iter__(self) -> Iterator[NDArray[np.int32]]:
+    def __iter__(self) -> Generator[NDArray[np.int32], None, None]:
+        """Yield what the async iteration does."""
+        return alone(self.__aiter__())
+
+    async def __aiter__(self) -> AsyncGenerator[NDArray[np.int32], None]:
         """Yield the codes of one frame after the other, int32 [codebooks].
 
         Raises:
             UsageError: the prompt does not fit the context of the model.
             EngineError: the device failed or ran out of memory.
         """
-        talker, predictor, prompt = self._session.talker, self._session.predictor, self._prompt
-        step = self._begin()
+        session, prompt = self._session, self._prompt
+        step = await self._begin()
         for frame in range(self._max_frames):
             first = self._sampler.first(frame, step.logits)
             if first == self._sampler.end_token:
                 self.stop = "end_of_speech"
                 return
             with self._stopwatch.measure("predictor"):
-                expanded = predictor.expand(step.hidden, first, partial(self._sampler.other, frame))
+                expanded = await session.expand(step.hidden, first, partial(self._sampler.other, frame))
             self._stopwatch.mark("first_frame")
             yield expanded.codes
             self.stop = self._reason_to_stop(frame, expanded.codes)
@@ -137,7 +201,7 @@ class Utterance:
                 return
             row = expanded.embedding + prompt.text_row(frame)
             with self._stopwatch.measure("talker"):
-                step = talker.decode(row)
+                step = await session.decode(row)
             if frame == 0 and self._note:
                 self._note("codes-step0", expanded.codes)
                 self._note("next-emb-step0", row)
@@ -150,18 +214,18 @@ class Utterance:
         self.runaway = self._guard.notice(codes) if self._guard else None
         if self.runaway:
             return "runaway"
-        return "context" if self._session.talker.full else None
+        return "context" if self._session.full else None
 
-    def _begin(self) -> TalkerStep:
-        talker, prompt = self._session.talker, self._prompt
-        if talker.limit is not None and len(prompt.rows) > talker.limit:
+    async def _begin(self) -> TalkerStep:
+        session, prompt = self._session, self._prompt
+        if session.limit is not None and len(prompt.rows) > session.limit:
             raise UsageError(
-                f"the text is too long: it needs {len(prompt.rows)} positions, and the model has {talker.limit}"
+                f"the text is too long: it needs {len(prompt.rows)} positions, and the model has {session.limit}"
             )
         frames = self._max_frames if self._guard is None else min(self._max_frames, self._guard.most_frames)
-        taps = _tapped_layers(talker.layers) if self._note else ()
+        taps = _tapped_layers(session.layers) if self._note else ()
         with self._stopwatch.measure("prefill"):
-            step = talker.prefill(prompt.rows, frames=frames, taps=taps)
+            step = await session.prefill(prompt.rows, frames=frames, taps=taps)
         if self._note:
             for tap, values in step.taps.items():
                 self._note(f"talker-hidden-prefill-{tap if tap == 'final' else f'l{tap}'}", values)

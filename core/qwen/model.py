@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..audio.audio import Audio
 from ..engine import Engine, Weights
 from ..errors import ModelFileError, UsageError
 from ..formats.layout import require_layout
 from ..formats.qwen import CodecFile, TalkerFile
 from ..formats.qwen_layout import talker_layout
 from ..nn.config import USUAL, Arithmetic
+from ..speech.calls import alone
+from ..speech.lockstep import Task
 from ..speech.observer import Observer, Observers
-from ..speech.stream import Account, AudioChunk, SpeechStream, StopReason
+from ..speech.scheduler import ScheduledStream, Scheduler
+from ..speech.stream import Account, AudioChunk, SpeechStream
 from ..speech.timings import Timings
 from ..text.tokenizer import TextTokenizer
 from .cadence import CHUNK_FRAMES, STREAM_FRAMES, Cadence
 from .code_embeddings import CodeEmbeddings
 from .code_predictor import CodePredictor
-from .codec.decoder import CodecDecoder
+from .codec import CodecDecoder, SharedLane
 from .demo import DEMO_HABITS, is_demo
+from .lockstep_speaking import LockstepSpeaking
+from .piece_speech import Equipment
 from .prompt import PromptBuilder
 from .requests import (
     USUAL_HABITS,
@@ -40,7 +46,8 @@ from .requests import (
     speech_request,
 )
 from .sessions import SessionPool
-from .speaking import Equipment, Speaking
+from .speaking import Speaking, pieces_of_request
+from .speech import Speech, Speeches, whole_speech
 from .talker import Talker
 from .text_projection import TextProjection
 from .voice import Voice, require_transcript
@@ -59,27 +66,10 @@ __all__ = [
     "Voice",
 ]
 
+QwenScheduler: TypeAlias = "Scheduler[str | SpeechRequest | ResolvedRequest, ResolvedRequest]"
+"""Speaks many requests at once; see `QwenTTS.scheduler`."""
+
 KV_TYPES = ("f16", "f32")
-
-
-@dataclass(frozen=True)
-class Speech(Audio):
-    """What was spoken.
-
-    Attributes:
-        frames: how many frames of codes it was made of.
-        codes: int32 [frames, codebooks].
-        seed: repeats this speech when given again.
-        stop: "end_of_speech", or why it was cut off: "max_frames", "context", or "runaway" by the guard. Of several
-            pieces, the first that was cut off says why.
-        timings: where the time went.
-    """
-
-    frames: int
-    codes: NDArray[np.int32]
-    seed: int
-    stop: StopReason
-    timings: Timings
 
 
 class QwenTTS:
@@ -116,23 +106,26 @@ class QwenTTS:
         _require_pair(self.info, self.codec_info)
         require_layout(talker, talker_layout(self.info), talker.path, "a Qwen3-TTS talker")
         self.habits = habits or (DEMO_HABITS if is_demo(self.info) else USUAL_HABITS)
-        self._equipment = self._equip(talker, codec, kv_type, arithmetic)
+        embeddings = CodeEmbeddings(talker, self.info.codebooks)
+        self._sessions = SessionPool(
+            Talker(talker, self.info, engine, arithmetic),
+            CodePredictor(talker, self.info, embeddings, engine, arithmetic),
+            kv_type,
+        )
+        self._equipment = self._equip(talker, codec, embeddings)
 
-    def _equip(self, talker: Weights, codec: Weights, kv_type: str, arithmetic: Arithmetic) -> Equipment:
+    def _equip(self, talker: Weights, codec: Weights, embeddings: CodeEmbeddings) -> Equipment:
         file, engine = self.info, self.engine
-        embeddings = CodeEmbeddings(talker, file.codebooks)
         tokenizer = TextTokenizer.from_metadata(talker.metadata, source=talker.path)
+        decoder = CodecDecoder(codec, self.codec_info, engine)
         return Equipment(
             file=file,
             sample_rate=self.codec_info.sample_rate,
             frame_rate=self.codec_info.frame_rate,
             prompts=PromptBuilder(file, tokenizer, TextProjection(talker, engine), embeddings),
-            sessions=SessionPool(
-                Talker(talker, file, engine, arithmetic),
-                CodePredictor(talker, file, embeddings, engine, arithmetic),
-                kv_type,
-            ),
-            decoder=CodecDecoder(codec, self.codec_info, engine),
+            sessions=self._sessions,
+            decoder=decoder,
+            streams=decoder,
             encoders=VoiceEncoders(talker, file, codec, self.codec_info, engine),
         )
 
@@ -262,7 +255,8 @@ class QwenTTS:
             UsageError: the request cannot be right for this model. Raised before the first frame is asked for.
             EngineError: the device failed or ran out of memory.
         """
-        return Speaking(self._equipment, self._resolved(request, options), Account(), Observer()).frames()
+        speaking = Speaking(self._equipment, self._resolved(request, options), Account(), Observer())
+        return alone(speaking.frames())
 
     def stream(
         self,
@@ -270,6 +264,7 @@ class QwenTTS:
         *,
         stream_frames: int | None = None,
         observer: Observer | None = None,
+        parallel: int = 1,
         **options: Any,
     ) -> SpeechStream[ResolvedRequest]:
         """Return the speech chunk by chunk, each made when it is asked for, the first after one frame.
@@ -278,12 +273,17 @@ class QwenTTS:
             request: what to say and how, or the text alone, with `options` as in `resolve`.
             stream_frames: chunks grow from 1 over 2 and 4 frames up to that many.  [4]
             observer: is told about pieces, frames and, if it wants them, stages of the model.
+            parallel: how many pieces of a long text are spoken at once, by another thread and before they are asked
+                for. The samples are the same. An observer that wants stages gets one piece after the other.
 
         Raises:
             UsageError: the request cannot be right for this model.
         """
         cadence = Cadence(STREAM_FRAMES if stream_frames is None else stream_frames)
-        return self._stream(self._resolved(request, options), cadence, observer or Observer(), Account())
+        resolved, watcher = self._resolved(request, options), observer or Observer()
+        if _in_lockstep(resolved, watcher, parallel):
+            return self._lockstep(resolved, stream_frames, watcher, Account(), parallel)
+        return self._stream(resolved, cadence, watcher, Account())
 
     def speak(
         self,
@@ -292,6 +292,7 @@ class QwenTTS:
         *,
         observer: Observer | None = None,
         codec_chunk_frames: int | None = None,
+        parallel: int = 1,
         **options: Any,
     ) -> Speech:
         """Speak, and return the whole speech: the samples of `stream`, to the last bit on the CPU.
@@ -301,6 +302,7 @@ class QwenTTS:
             on_frame: called with the number of frames so far after each of them.
             observer: is told about pieces, frames and, if it wants them, stages of the model.
             codec_chunk_frames: how many frames the codec decodes at once; changes memory and nothing else.  [300]
+            parallel: how many pieces of a long text are spoken at once; see `stream`.
 
         Raises:
             UsageError: the request cannot be right for this model.
@@ -308,21 +310,57 @@ class QwenTTS:
         """
         cadence = Cadence(CHUNK_FRAMES if codec_chunk_frames is None else codec_chunk_frames, ramp=False)
         watching = [*([observer] if observer else []), *([_FrameCounter(on_frame)] if on_frame else [])]
-        account = Account(codes=[])
-        resolved = self._resolved(request, options)
-        with self._stream(resolved, cadence, Observers(*watching), account) as stream:
-            samples = [chunk.samples for chunk in stream]
-            assert account.codes is not None
-            assert stream.stop is not None
-            return Speech(
-                np.concatenate(samples) if samples else np.zeros(0, np.float32),
-                self.sample_rate,
-                stream.frames,
-                np.stack(account.codes),
-                resolved.seed,
-                stream.stop,
-                stream.timings,
-            )
+        resolved, watcher, account = self._resolved(request, options), Observers(*watching), Account(codes=[])
+        if _in_lockstep(resolved, watcher, parallel):
+            stream = self._lockstep(resolved, codec_chunk_frames, watcher, account, parallel)
+        else:
+            stream = self._stream(resolved, cadence, watcher, account)
+        with stream:
+            return whole_speech(stream, stream)
+
+    def speak_many(
+        self,
+        requests: Iterable[str | SpeechRequest | ResolvedRequest],
+        *,
+        parallel: int = 8,
+        observe: Callable[[int], Observer] | None = None,
+        **options: Any,
+    ) -> Speeches[str | SpeechRequest | ResolvedRequest]:
+        """Return the speech of each request in turn, up to `parallel` being spoken at once: what `speak` says of each.
+
+        Args:
+            requests: any number, taken when there is a place for the next one, by the thread that asks for speeches.
+                Each is a request, or a text with `options` as in `resolve`.
+            parallel: how many are spoken at once. Together they take far less time than one after the other.
+            observe: is given the number of each request, counted from 1, and returns who watches it; observers are
+                called by another thread.
+
+        Returns:
+            An iterator. Where a request cannot be spoken, it raises that in its turn, and can then go on with the next
+            one. It is a context manager, too; left to itself, it lets go of everything at its end.
+
+        Raises:
+            UsageError: `parallel` is below 1.
+        """
+        scheduler, numbers = self.scheduler(parallel), count(1)
+
+        def begin(request: str | SpeechRequest | ResolvedRequest) -> ScheduledStream[ResolvedRequest]:
+            observer = observe(next(numbers)) if observe else None
+            own_options = options if isinstance(request, str) else {}
+            return scheduler.submit(request, observer=observer, ahead=None, **own_options)
+
+        return Speeches(scheduler, requests, begin)
+
+    def scheduler(self, max_batch: int = 8) -> QwenScheduler:
+        """Return a scheduler that speaks up to `max_batch` requests at once, on a thread of its own.
+
+        What each of them says does not depend on the others: it is what `speak` says with the same seed. Chunks grow as
+        those of `stream` do, and up to 16 frames while some wait to be read.
+
+        Raises:
+            UsageError: `max_batch` is below 1.
+        """
+        return self._batch(max_batch)[1]
 
     def decode(self, codes: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return the samples, float32 [frames * samples per frame], of codes [frames, codebooks].
@@ -337,7 +375,7 @@ class QwenTTS:
 
         The weights go with the last reference to the model.
         """
-        self._equipment.sessions.clear()
+        self._sessions.clear()
         self._equipment.decoder.clear()
         self._equipment.snapshots.clear()
         self._equipment.encoders.clear()
@@ -362,11 +400,61 @@ class QwenTTS:
             raise TypeError(f"a resolved request is complete: {', '.join(options)} cannot be given besides")
         return request
 
+    def _batch(self, size: int) -> tuple[Equipment, QwenScheduler]:
+        """Return equipment whose sessions make their calls together, and the scheduler that makes them."""
+        batch = self._sessions.batch(size)
+        lane = SharedLane(self._equipment.decoder)
+        equipment = replace(self._equipment, sessions=batch, streams=lane)
+
+        def release() -> None:
+            batch.clear()
+            lane.clear()
+
+        begin = partial(self._task, equipment)
+        return equipment, Scheduler(begin, size, stages=batch.stages, release=release)
+
+    def _task(
+        self,
+        equipment: Equipment,
+        request: str | SpeechRequest | ResolvedRequest,
+        *,
+        stream_frames: int | None,
+        observer: Observer | None,
+        **options: Any,
+    ) -> Task[ResolvedRequest]:
+        """Return a speech on the equipment of a batch, for `Scheduler.submit`."""
+        account = Account(codes=[])
+        resolved = self._resolved(request, options)
+        cadence = Cadence.of_batch(stream_frames, account)
+        chunks = Speaking(equipment, resolved, account, observer or Observer()).chunks(cadence)
+        return Task(resolved, self.sample_rate, account, chunks)
+
     def _stream(
         self, request: ResolvedRequest, cadence: Cadence, observer: Observer, account: Account
     ) -> SpeechStream[ResolvedRequest]:
         chunks = Speaking(self._equipment, request, account, observer).chunks(cadence)
+        return SpeechStream(request, self.sample_rate, alone(chunks), account)
+
+    def _lockstep(
+        self,
+        request: ResolvedRequest,
+        most_frames: int | None,
+        observer: Observer,
+        account: Account,
+        parallel: int,
+    ) -> SpeechStream[ResolvedRequest]:
+        """Return a stream whose pieces are spoken `parallel` at a time."""
+        equipment, scheduler = self._batch(parallel)
+        chunks = LockstepSpeaking(equipment, scheduler, request, account, observer).chunks(most_frames)
         return SpeechStream(request, self.sample_rate, chunks, account)
+
+
+def _in_lockstep(request: ResolvedRequest, observer: Observer, parallel: int) -> bool:
+    """Tell whether there are pieces to be spoken at once."""
+    if parallel < 1:
+        raise UsageError(f"{parallel} pieces cannot be spoken at once: at least 1 is needed")
+    noting = getattr(observer, "wants_stages", False)
+    return parallel > 1 and not noting and len(pieces_of_request(request)) > 1
 
 
 class _FrameCounter(Observer):

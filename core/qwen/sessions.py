@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
+from .batch import Batch
 from .code_predictor import CodePredictor
-from .generation import Session
+from .generation import AnySession, Session
 from .talker import Talker
+
+
+class Sessions(Protocol):
+    """Lends what an utterance runs on."""
+
+    def lend(self) -> AbstractContextManager[AnySession]:
+        """Lend a session until the end of the context.
+
+        Raises:
+            EngineError: the device has not enough memory.
+        """
 
 
 class SessionPool:
@@ -35,6 +48,10 @@ class SessionPool:
         finally:
             with self._lock:
                 self._idle.append(session)
+
+    def batch(self, capacity: int) -> Batch:
+        """Return sessions for up to `capacity` utterances that take their steps together."""
+        return Batch(self._talker, self._predictor, self._kv_type, capacity)
 
     def clear(self) -> None:
         """Let go of idle sessions."""

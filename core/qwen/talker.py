@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine import Engine, Program, Tensor, Weights
+from ..engine import Engine, Graph, Program, Tensor, Weights
 from ..formats.qwen import TalkerFile
 from ..nn.config import USUAL, Arithmetic, TransformerConfig
-from ..nn.kv_cache import KVCache
+from ..nn.kv_cache import CacheView, KVCache
 from ..nn.linear import Linear
 from ..nn.norms import load_norm
+from ..nn.slot_cache import OneSlotView, SlotsView
 from ..nn.transformer import Transformer
 
 FloatArray = NDArray[np.float32]
+
+MakeView = Callable[[Graph], CacheView | OneSlotView | SlotsView]
+"""Returns keys and values as a graph sees them."""
 
 FRAMES_AT_FIRST = 250
 """The cache is made for 20 seconds of speech at first, and grows when more is said."""
@@ -38,7 +42,7 @@ class TalkerStep:
 
 
 class Talker:
-    """Weights and maths; every utterance has a `TalkerSession` of its own."""
+    """Weights and maths; every utterance has a `TalkerSession` of its own, or a place in a `TalkerBatch`."""
 
     def __init__(
         self, weights: Weights, file: TalkerFile, engine: Engine, arithmetic: Arithmetic = USUAL
@@ -58,6 +62,36 @@ class Talker:
             EngineError: the device has not enough memory.
         """
         return TalkerSession(self, kv_type)
+
+    def program(
+        self, tokens: int, make_view: MakeView, *, answered: int = 1, taps: Sequence[int | str] = ()
+    ) -> Program:
+        """Build the run of x [width, tokens] at the positions of a view.
+
+        Outputs are "hidden" and "logits" of the last `answered` tokens, and "tap_{tap}" of all.
+        """
+        graph = self.engine.graph()
+        x = graph.input("x", (self.config.width, tokens))
+        view = make_view(graph)
+        streams = list(self.transformer.residuals(x, view.positions, view))
+        outputs = {f"tap_{tap}": streams[tap] for tap in taps if isinstance(tap, int)}
+        if "final" in taps:
+            outputs["tap_final"] = self.output_norm(streams[-1])
+        hidden = self.output_norm(_last(streams[-1], answered))
+        return graph.program({**outputs, "hidden": hidden, "logits": self.codec_head(hidden)})
+
+    def steps(self, result: dict[str, FloatArray], taps: Sequence[int | str] = ()) -> list[TalkerStep]:
+        """Return what a run of such a program says, one step for each token that is answered."""
+        width = self.config.width
+        found = {tap: result[f"tap_{tap}"].reshape(-1, width) for tap in taps}
+        hidden = result["hidden"].reshape(-1, width)
+        logits = result["logits"].reshape(len(hidden), -1)
+        return [TalkerStep(*answer, found) for answer in zip(logits, hidden, strict=True)]
+
+    def positions_at_first(self, tokens: int, frames: int) -> int:
+        """Return how many positions to set aside for a prompt and that many frames at most."""
+        wanted = tokens + min(frames, FRAMES_AT_FIRST)
+        return max(tokens, min(wanted, self.context_length)) if self.context_length else wanted
 
 
 class TalkerSession:
@@ -103,12 +137,12 @@ class TalkerSession:
         """
         tokens = len(prompt)
         self._cache.reset()
-        self._cache.reserve(self._positions_at_first(tokens, frames))
+        self._cache.reserve(self._talker.positions_at_first(tokens, frames))
         # A prompt's length is its own, so its program is run once and dropped: padding it to a
         # length that could be met again would cost more than the millisecond it takes to build.
         result = self._build(tokens, taps)(x=prompt, **self._cache.feed(tokens))
         self._cache.advance(tokens)
-        return _step(result, taps)
+        return self._talker.steps(result, taps)[0]
 
     def decode(self, row: FloatArray) -> TalkerStep:
         """Add one position with input [width].
@@ -125,34 +159,15 @@ class TalkerSession:
             program = self._steps[signature] = self._build(1)
         result = program(x=row[None], **self._cache.feed(1))
         self._cache.advance(1)
-        return _step(result)
-
-    def _positions_at_first(self, tokens: int, frames: int) -> int:
-        wanted = tokens + min(frames, FRAMES_AT_FIRST)
-        return wanted if self.limit is None else max(tokens, min(wanted, self.limit))
+        return self._talker.steps(result)[0]
 
     def _forget_moved_programs(self, revision: int) -> None:
         self._steps = {key: program for key, program in self._steps.items() if key[0] == revision}
 
     def _build(self, tokens: int, taps: Sequence[int | str] = ()) -> Program:
-        talker = self._talker
-        graph = talker.engine.graph()
-        x = graph.input("x", (talker.config.width, tokens))
-        cache = self._cache.view(graph, tokens)
-        streams = list(talker.transformer.residuals(x, cache.positions, cache))
-        outputs = {f"tap_{tap}": streams[tap] for tap in taps if isinstance(tap, int)}
-        if "final" in taps:
-            outputs["tap_final"] = talker.output_norm(streams[-1])
-        hidden = talker.output_norm(_last(streams[-1]))
-        return graph.program({**outputs, "hidden": hidden, "logits": talker.codec_head(hidden)})
+        return self._talker.program(tokens, lambda graph: self._cache.view(graph, tokens), taps=taps)
 
 
-def _last(x: Tensor) -> Tensor:
-    """x [width, tokens] -> its last column [width, 1]."""
-    return x.slice(1, x.shape[1] - 1, 1)
-
-
-def _step(result: dict[str, FloatArray], taps: Sequence[int | str] = ()) -> TalkerStep:
-    hidden = result["hidden"].reshape(-1)
-    found = {tap: result[f"tap_{tap}"].reshape(-1, len(hidden)) for tap in taps}
-    return TalkerStep(result["logits"].reshape(-1), hidden, found)
+def _last(x: Tensor, count: int) -> Tensor:
+    """x [width, tokens] -> its last columns [width, count]."""
+    return x if count == x.shape[1] else x.slice(1, x.shape[1] - count, count)

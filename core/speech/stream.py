@@ -48,6 +48,7 @@ class Account:
         stop: why it ended, None as long as it goes on. Of several pieces, the first that did not come to its end
             says why.
         codes: the codes [codebooks] of each frame, where they are wanted.
+        unheard: how many chunks wait to be read.
         cancelled: set when nobody wants the rest.
     """
 
@@ -55,6 +56,7 @@ class Account:
     frames: int = 0
     stop: StopReason | None = None
     codes: list[NDArray[np.int32]] | None = None
+    unheard: int = 0
     cancelled: threading.Event = field(default_factory=threading.Event)
     _cut_off: StopReason | None = None
 
@@ -97,6 +99,11 @@ class SpeechStream(Generic[Request]):
         account.stopwatch.pause()
         self._lock = threading.RLock()
         self._running = False
+
+    @property
+    def account(self) -> Account:
+        """What is known about the speech so far."""
+        return self._account
 
     @property
     def stop(self) -> StopReason | None:

@@ -1,7 +1,7 @@
 """Bytes to text: UTF-8 with or without a byte order mark, UTF-16 with one, and nothing else.
 
 The same rules hold for a whole input (`decode_text`) and for lines as they arrive (`speakable_lines`), on every
-platform. Whatever is not text is an error that names the byte, never a guess.
+platform. Whatever is not text is an error that names the byte, never a guess; of lines it is the error of that line.
 """
 
 from __future__ import annotations
@@ -22,6 +22,16 @@ class _Encoding:
     mark: bytes
     decode: Callable[[bytes, str, bool], tuple[str, int]]
 
+    @property
+    def newline(self) -> bytes:
+        """The end of a line."""
+        return "\n".encode(self.name)
+
+    @property
+    def carriage_return(self) -> bytes:
+        """What may stand before it, or in its place."""
+        return "\r".encode(self.name)
+
 
 _UTF8 = _Encoding("utf-8", "UTF-8", codecs.BOM_UTF8, codecs.utf_8_decode)
 _UTF16 = (
@@ -33,22 +43,28 @@ _READ_SIZE = 1 << 16
 
 
 class Line(NamedTuple):
-    """One line of the input that has something to say, without its line end."""
+    """One line of the input that has something to say, without its line end, or that is no text."""
 
     number: int
     """Counted from 1, empty lines included."""
     text: str
+    problem: TextError | None = None
+    """Why the line cannot be read; its text is empty then."""
 
 
 class IncrementalDecoder:
     """Decode text that arrives in pieces, keeping count of bytes for error messages."""
 
-    def __init__(self, source: str = "text"):
-        """`source` is what error messages call the input."""
+    def __init__(self, source: str = "text", encoding: _Encoding | None = None, offset: int = 0):
+        """`source` is what error messages call the input.
+
+        The encoding is found out, unless the text begins in the middle of an input: then it is known, and so is the
+        offset of the first byte.
+        """
         self._source = source
-        self._encoding: _Encoding | None = None
+        self._encoding = encoding
         self._pending = b""
-        self._offset = 0
+        self._offset = offset
         self._failure: TextError | None = None
 
     def feed(self, data: bytes, final: bool = False) -> str:
@@ -62,9 +78,11 @@ class IncrementalDecoder:
         self.check()
         self._pending += data
         if self._encoding is None:
-            self._encoding = self._detect(final)
+            self._encoding = _detected(self._pending, final)
             if self._encoding is None:
                 return ""
+            if self._pending.startswith(self._encoding.mark):
+                self._consume(len(self._encoding.mark))
         text = self._decode(self._encoding, final)
         if final or not text:
             self.check()
@@ -74,16 +92,6 @@ class IncrementalDecoder:
         """Raise the error that the bytes after the text returned so far have, if any."""
         if self._failure:
             raise self._failure
-
-    def _detect(self, final: bool) -> _Encoding | None:
-        head = self._pending[:3]
-        candidates = (_UTF8, *_UTF16)
-        for encoding in candidates:
-            if head.startswith(encoding.mark):
-                self._consume(len(encoding.mark))
-                return encoding
-        could_still_be_a_mark = any(encoding.mark.startswith(head) for encoding in candidates)
-        return None if could_still_be_a_mark and not final else _UTF8
 
     def _decode(self, encoding: _Encoding, final: bool) -> str:
         try:
@@ -107,6 +115,16 @@ class IncrementalDecoder:
     def _consume(self, count: int) -> None:
         self._pending = self._pending[count:]
         self._offset += count
+
+
+def _detected(head: bytes, final: bool) -> _Encoding | None:
+    """Return the encoding of an input that begins with `head`; None if more of it is needed to tell."""
+    candidates = (_UTF8, *_UTF16)
+    for encoding in candidates:
+        if head.startswith(encoding.mark):
+            return encoding
+    could_still_be_a_mark = any(encoding.mark.startswith(head) for encoding in candidates)
+    return None if could_still_be_a_mark and not final else _UTF8
 
 
 def decode_text(data: bytes, source: str = "text") -> str:
@@ -141,31 +159,68 @@ def is_speakable(text: str) -> bool:
 
 
 def speakable_lines(read: Callable[[int], bytes], source: str = "text") -> Iterator[Line]:
-    """Yield each line with something to say as soon as it is complete.
+    """Yield each line with something to say, or that is no text, as soon as it is complete.
+
+    Bytes that are no text are the problem of their line; the next line is read as if nothing had been.
 
     Args:
         read: returns up to that many bytes as soon as there are any, b"" at the end (`BufferedReader.read1`).
         source: what error messages call the input.
-
-    Raises:
-        TextError: see `decode_text`; the lines before the bad byte's come first.
     """
-    decoder = IncrementalDecoder(source)
-    number, rest, final = 0, "", False
+    for number, part in enumerate(_line_parts(read), start=1):
+        try:
+            text = IncrementalDecoder(source, part.encoding, part.offset).feed(part.data, final=True)
+        except TextError as error:
+            yield Line(number, "", error)
+            continue
+        line = _without_mark(text).strip()
+        if is_speakable(line):
+            yield Line(number, line)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The bytes of a line, without its end, and where they begin in the input."""
+
+    data: bytes
+    offset: int
+    encoding: _Encoding
+
+
+def _line_parts(read: Callable[[int], bytes]) -> Iterator[_Part]:
+    """Yield the lines of an input, as bytes: what is wrong in one is no concern of the next."""
+    encoding: _Encoding | None = None
+    pending, offset, final = b"", 0, False
     while not final:
         data = read(_READ_SIZE)
         final = not data
+        pending += data
+        encoding = encoding or _detected(pending[:3], final)
+        if encoding is None:
+            continue
         # A carriage return at the end of a piece may be half a line end, so only newlines complete a line.
-        *complete, rest = (rest + decoder.feed(data, final)).split("\n")
-        if final:
-            complete.append(rest)
-        for text in complete:
-            for part in text.removesuffix("\r").split("\r"):
-                number += 1
-                line = _without_mark(part).strip()
-                if is_speakable(line):
-                    yield Line(number, line)
-        decoder.check()
+        *complete, pending = _divided(pending, encoding.newline)
+        for line in [*complete, pending] if final else complete:
+            begin = offset
+            for part in _divided(line.removesuffix(encoding.carriage_return), encoding.carriage_return):
+                yield _Part(part, begin, encoding)
+                begin += len(part) + len(encoding.carriage_return)
+            offset += len(line) + len(encoding.newline)
+
+
+def _divided(data: bytes, separator: bytes) -> list[bytes]:
+    """Return `data` cut at a character: `bytes.split`, but not in the middle of two characters of two bytes each."""
+    if len(separator) == 1:
+        return data.split(separator)
+    pieces, start, found = [], 0, data.find(separator)
+    while found >= 0:
+        if (found - start) % len(separator) == 0:
+            pieces.append(data[start:found])
+            start = found + len(separator)
+            found = data.find(separator, start)
+        else:
+            found = data.find(separator, found + 1)
+    return [*pieces, data[start:]]
 
 
 def _without_mark(line: str) -> str:

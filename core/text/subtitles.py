@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from os import PathLike
 from pathlib import Path
 
 from ..errors import TextError, UsageError
@@ -77,7 +78,7 @@ class _Block:
     lines: tuple[str, ...]
 
 
-def read_subtitles(path: Path) -> list[Cue]:
+def read_subtitles(path: str | PathLike[str]) -> list[Cue]:
     """Return the cues of a subtitle file that have words, in order of time, none overlapping another.
 
     Raises:
@@ -86,7 +87,7 @@ def read_subtitles(path: Path) -> list[Cue]:
         UsageError: no cue has words.
     """
     try:
-        data = path.read_bytes()
+        data = Path(path).read_bytes()
     except OSError as error:
         raise TextError(f"cannot read {path}: {error.strerror or error}") from error
     return parse_subtitles(decode_text(data, str(path)), str(path))

@@ -97,6 +97,7 @@ def test_usage(arguments: list[str], message: str) -> None:
 
 def test_help() -> None:
     assert "inspect" in ggtts("--help").output
+    assert ggtts() == ggtts("--help")
     assert ggtts("inspect", "-h").code == 0
 
 

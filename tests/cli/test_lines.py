@@ -77,21 +77,24 @@ def test_nothing_to_say_is_an_error_before_anything_is_loaded(
     assert not model.opened
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ((CASES / "bad_utf8.txt").read_bytes(), "byte offset"),
-        ((CASES / "nul_inside.txt").read_bytes(), "byte offset"),
-        (b"One two.\nThree.\nfour \xff", "(at byte offset 21)"),
-    ],
-)
-def test_what_is_no_text_ends_the_run_after_the_lines_before_it(
-    qwen_tts: Run, text: bytes, message: str
-) -> None:
-    result = qwen_tts(*LINES, text=text)
+@pytest.mark.parametrize("bad", [b"four \xff", b"fo\0ur"])
+def test_a_line_that_is_no_text_is_reported_and_the_next_one_goes_on(qwen_tts: Run, bad: bytes) -> None:
+    result = qwen_tts(*LINES, text=b"One two.\n" + bad + b"\nThree.\n")
+    assert (result.code, result.stdout) == (1, spoken(2, 1))
+    first, last = result.stderr.splitlines()
+    assert first.startswith("qwen-tts: error: line 2: standard input: ")
+    assert "byte offset" in first
+    assert last == "qwen-tts: error: 1 of 3 lines could not be spoken"
+
+
+@pytest.mark.parametrize("name", ["bad_utf8", "nul_inside"])
+def test_reported_inputs_that_are_no_text(qwen_tts: Run, model: FakeModel, name: str) -> None:
+    data = (CASES / f"{name}.txt").read_bytes()
+    result = qwen_tts(*LINES, text=data)
     assert result.code == 1
-    assert message in result.stderr
-    assert result.stdout == (spoken(2, 1) if b"Three" in text else b"")
+    assert "byte offset" in result.stderr
+    assert len(model.requests) == data.count(b"\n") - 1
+    assert qwen_tts(*LINES, "--fail-fast", text=data).stderr.count("\n") == 1
 
 
 def test_a_fixed_seed_is_that_of_each_line_and_a_random_one_is_drawn_anew(

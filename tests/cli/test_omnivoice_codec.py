@@ -91,6 +91,18 @@ def test_the_original_is_not_replaced_by_its_copy(codec: Run, clip: Path, tmp_pa
     assert codec("-i", "clip.rvq", "-o", "clip.wav").code == 0
 
 
+def test_neither_the_model_nor_the_transcript_is_replaced(codec: Run, clip: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("Words.", encoding="utf-8")
+    result = codec("-i", clip, "--ref-text", words, "-o", "words.txt")
+    assert (result.code, "would replace the file of --ref-text" in result.stderr) == (2, True)
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"GGUF")
+    result = codec("-i", clip, "--model", model, "-o", "model.gguf")
+    assert (result.code, "would replace the file of --model" in result.stderr) == (2, True)
+    assert (words.read_text("utf-8"), model.read_bytes()) == ("Words.", b"GGUF")
+
+
 def test_many_inputs_and_one_that_fails(codec: Run, clip: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.wav").write_bytes(b"no audio")
     result = codec(clip, "broken.wav", "--out-dir", "codes")

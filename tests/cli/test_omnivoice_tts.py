@@ -134,11 +134,11 @@ def test_what_is_no_text(
         (("-o", "-", "--srt", CASES / "plain.srt"), "--srt and -o - exclude each other"),
         (
             ("-o", "o.wav", "--srt", CASES / "plain.srt", "--srt-report", "o.wav"),
-            "name the same file: 'o.wav'",
+            "-o and --srt-report name the same file: 'o.wav'",
         ),
         (
             ("-o", "o.wav", "--srt", CASES / "plain.srt", "--srt-report", CASES / "plain.srt"),
-            "--srt-report and --srt name the same file",
+            "would replace the file of --srt",
         ),
         (("-o", "o.wav", "--srt", CASES / "plain.srt", "--duration", "2"), "--srt and --duration exclude"),
         (("-o", "out.wav", "hello"), "the text comes on standard input"),
@@ -158,6 +158,41 @@ def test_what_cannot_be_right_ends_with_2_and_one_line(
     assert result.stderr.startswith("omnivoice-tts: error: ")
     assert result.stderr.count("\n") == 1
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--ref-wav", "in.wav", "--ref-text", "words.txt", "-o", "in.wav"),
+        ("--ref-wav", "in.wav", "--ref-text", "words.txt", "-o", "link.wav"),
+        ("--ref-wav", "in.wav", "--ref-text", "words.txt", "-o", "words.txt", "--format", "wav16"),
+        ("--ref-rvq", "in.rvq", "-o", "./in.rvq", "--format", "wav16"),
+        ("--srt", "in.srt", "-o", "in.srt", "--format", "wav16"),
+        ("--srt", "in.srt", "-o", "out.wav", "--srt-report", "in.srt"),
+        ("--llm-test", "in.rvq", "-o", "in.rvq"),
+    ],
+)
+def test_no_output_replaces_an_input(
+    tts: Run, opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    contents = {"in.wav": b"w", "words.txt": b"t", "in.rvq": b"r", "in.srt": b"s"}
+    for name, data in contents.items():
+        Path(name).write_bytes(data)
+    Path("link.wav").symlink_to("in.wav")
+    opened = opener.times
+    result = tts(*arguments)
+    assert (result.code, result.stderr.count("\n")) == (2, 1)
+    assert "would replace the file of --" in result.stderr
+    assert opener.times == opened
+    assert all(Path(name).read_bytes() == data for name, data in contents.items())
+
+
+@pytest.mark.parametrize("flag", ["--model", "--codec"])
+def test_the_model_is_not_replaced(tts: Run, files: tuple[str | Path, ...], flag: str) -> None:
+    model = files[files.index(flag) + 1]
+    result = tts("-o", model, "--format", "wav16")
+    assert (result.code, f"would replace the file of {flag}" in result.stderr) == (2, True)
 
 
 def test_without_a_model_one_line_says_how_to_get_one() -> None:
@@ -270,11 +305,41 @@ def test_a_line_that_fails(
     assert result.stdout.count(b"RIFF") == spoken
 
 
+def test_a_line_that_is_no_text_is_reported_and_the_next_one_spoken(tts: Run) -> None:
+    result = tts("-o", "-", "--stream-by-line", text=b"One line.\nBro\xffken.\nThe last line.\n")
+    assert result.code == 1
+    told = [line for line in result.stderr.splitlines() if "error" in line]
+    assert told[0].startswith("omnivoice-tts: error: line 2: standard input: byte 0xFF")
+    assert told[1:] == ["omnivoice-tts: error: 1 of 3 lines could not be spoken"]
+    assert result.stdout.count(b"RIFF") == 2
+
+
 def test_verbose_tells_the_seed_and_the_times(tts: Run, tmp_path: Path) -> None:
     result = tts("-o", tmp_path / "out.wav", "--verbose", "--dump", tmp_path / "dump")
     assert "[CLI] Seed: 7" in result.stderr
     assert "[Perf] Generate" in result.stderr
     assert (tmp_path / "dump" / "mg-tokens.bin").is_file()
+
+
+@pytest.mark.parametrize("seed", [(), ("--seed", "5")])
+def test_lines_and_cues_tell_the_one_seed_that_repeats_them(
+    tts: Run, tmp_path: Path, seed: tuple[str, ...]
+) -> None:
+    def told(result: Result) -> set[str]:
+        return {line for line in result.stderr.splitlines() if line.startswith("[CLI] Seed: ")}
+
+    usual = ("--steps", "1", "--device", "cpu", "--verbose")
+    lines = ("-o", "-", "--stream-by-line", *usual)
+    first = tts(*lines, *seed, text="One line.\nAnother line.\n", cheap=False)
+    (line,) = told(first)
+    assert not seed or line == "[CLI] Seed: 5"
+    again = tts(*lines, "--seed", line.split()[-1], text="One line.\nAnother line.\n", cheap=False)
+    assert again.stdout == first.stdout
+
+    cues = ("--srt", CASES / "plain.srt", *usual)
+    (line,) = told(tts(*cues, "-o", tmp_path / "film.wav", *seed, text="", cheap=False))
+    tts(*cues, "-o", tmp_path / "again.wav", "--seed", line.split()[-1], text="", cheap=False)
+    assert (tmp_path / "again.wav").read_bytes() == (tmp_path / "film.wav").read_bytes()
 
 
 def test_dubs_a_film(tts: Run, tmp_path: Path) -> None:

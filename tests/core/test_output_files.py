@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ggtts.core.errors import OutputError
-from ggtts.core.output_files import PartFile, write_file
+from ggtts.core.output_files import PartFile, make_folder, part_file, write_file
 
 
 def test_a_new_file(tmp_path: Path) -> None:
@@ -57,3 +57,21 @@ def test_devices_are_written_directly() -> None:
     write_file(Path(os.devnull), b"data")
     with pytest.raises(OutputError, match="No space left"):
         write_file(Path("/dev/full"), b"data")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes of POSIX")
+def test_a_part_replaces_no_device(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OutputError, match="it is no file"), part_file(tmp_path / "pipe"):
+        pytest.fail("nothing is begun")
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+@pytest.mark.parametrize("name", ["file", "file/sub/folder"])
+def test_a_file_in_the_way_of_a_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OutputError, match=r"cannot make folder '.*': '.*/file' is a file"):
+        make_folder(tmp_path / name)
+    make_folder(tmp_path / "a" / "b")
+    make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,10 @@ import numpy as np
 from ggtts.core.errors import EngineError, UsageError
 from ggtts.core.qwen.requests import SpeechRequest
 from ggtts.core.qwen.voice import Voice
+from ggtts.core.speech.lockstep import Task
 from ggtts.core.speech.observer import Observer
+from ggtts.core.speech.scheduler import Scheduler
+from ggtts.core.speech.stream import Account
 from ggtts.core.speech.timings import Timings
 from ggtts.core.text.sentences import split_text
 
@@ -40,6 +43,7 @@ class FakeModel:
     opened: list[tuple[Path, Path, dict[str, Any]]] = field(default_factory=list)
     requests: list[SpeechRequest] = field(default_factory=list)
     streams: list[FakeStream] = field(default_factory=list)
+    parallel: list[int] = field(default_factory=list)
     voices: list[tuple[np.ndarray, int, str | None]] = field(default_factory=list)
 
     def open(self, talker: Path, codec: Path, **options: Any) -> FakeModel:
@@ -71,14 +75,29 @@ class FakeModel:
         return replace(request, sampling=replace(request.sampling, seed=seed))
 
     def stream(
-        self, request: SpeechRequest, *, stream_frames: int | None = None, observer: Observer | None = None
+        self,
+        request: SpeechRequest,
+        *,
+        stream_frames: int | None = None,
+        observer: Observer | None = None,
+        parallel: int = 1,
     ) -> FakeStream:
         """Hum for as long as the text takes, up to the frame limit."""
+        self.parallel.append(parallel)
         resolved = self.resolve(request)
         self.requests.append(resolved)
         stream = FakeStream(self, resolved, stream_frames or 4, observer or Observer())
         self.streams.append(stream)
         return stream
+
+    def scheduler(self, max_batch: int) -> Scheduler[Any, Any]:
+        """Hum several requests in turn."""
+
+        def begin(request: SpeechRequest, **options: Any) -> Task[Any]:
+            stream = self.stream(request, **options)
+            return Task(stream.request, stream.sample_rate, Account(), stream.scheduled())
+
+        return Scheduler(begin, max_batch)
 
 
 class FakeStream:
@@ -103,6 +122,11 @@ class FakeStream:
     def __exit__(self, *error: object) -> None:
         self.closed = True
         self._chunks.close()
+
+    def scheduled(self) -> Generator[Any, None, None]:
+        """The chunks, for a scheduler to ask for."""
+        with self:
+            yield from self._chunks
 
     def _hum(
         self, model: FakeModel, request: SpeechRequest, most_frames: int, observer: Observer

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ggtts.core.errors import GgttsError
 
-EXAMPLES = int(os.environ.get("GGTTS_FUZZ_EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("GGTTS_FUZZ_EXAMPLES", "100"))
 QUICK = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -39,10 +39,12 @@ _ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
 }
 
+# fmt: off
 HOSTILE_SIZES = (
-    *(0, 1, 2, 3, 7, 8, 31, 255, 256, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**48),
-    *(2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - 8),
+    0, 1, 2, 3, 7, 8, 31, 255, 256, 65535, 65536,
+    2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**48, 2**62, 2**63 - 1, 2**63, 2**64 - 8, 2**64 - 1,
 )
+# fmt: on
 """Numbers that sizes are compared, added or multiplied with at their edges."""
 
 Mutation = tuple[str, int, int]

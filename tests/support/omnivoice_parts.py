@@ -100,8 +100,8 @@ class RecordedNoise:
         """How many draws are not used yet."""
         return len(self._draws)
 
-    def uniform(self, count: int) -> npt.NDArray[np.float32]:
-        """Return the next draw, which must be of that size."""
-        draw = self._draws.pop(0)
+    def uniform(self, count: int, wanted: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.float32]:
+        """Return the next draw, which must be of that size, or its elements `wanted`."""
+        draw = self._draws.pop(0).reshape(-1)
         assert draw.size == count
-        return draw.reshape(-1)
+        return draw if wanted is None else draw[wanted]

@@ -4,5 +4,13 @@ from __future__ import annotations
 
 from .decoder import CodecDecoder, DecoderSnapshot, DecoderStream
 from .encoder import CodecEncoder
+from .shared_lane import AnyDecoderStream, SharedLane
 
-__all__ = ["CodecDecoder", "CodecEncoder", "DecoderSnapshot", "DecoderStream"]
+__all__ = [
+    "AnyDecoderStream",
+    "CodecDecoder",
+    "CodecEncoder",
+    "DecoderSnapshot",
+    "DecoderStream",
+    "SharedLane",
+]

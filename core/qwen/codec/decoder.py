@@ -205,9 +205,9 @@ class DecoderStream:
         """Let the stream go on behind a reference, codes [m, 16], whose own samples nobody wants."""
         self(codes)
 
-    def snapshot(self) -> DecoderSnapshot:
-        """Copy where the stream stands, so that other streams may go on from there."""
-        return self._open_lane().snapshot()
+    def snapshot(self, into: DecoderSnapshot | None = None) -> DecoderSnapshot:
+        """Copy where the stream stands, so that other streams may go on from there; an older copy is written over."""
+        return self._open_lane().snapshot(into)
 
     def close(self) -> None:
         """End the stream. Closing twice is harmless."""
@@ -271,7 +271,11 @@ class _Lane:
         samples: NDArray[np.float32] = arrays["samples"].reshape(-1)
         return samples
 
-    def snapshot(self) -> DecoderSnapshot:
+    def snapshot(self, into: DecoderSnapshot | None) -> DecoderSnapshot:
+        if into is not None:
+            into.memory.copy_from(self._memory)
+            into.cache.copy_from(self._cache)
+            return into
         memory = StreamState(self._engine, self._network.memory)
         memory.copy_from(self._memory)
         return DecoderSnapshot(memory, self._cache.clone())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import logging
 import os
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +87,22 @@ def test_every_channel_counts(tmp_path: Path) -> None:
     channels = np.stack([tone(0.5, RATE), np.zeros(RATE // 2), np.zeros(RATE // 2)], axis=1)
     soundfile.write(path, channels, RATE, subtype="FLOAT")
     assert read_reference(path, RATE) == pytest.approx(tone(0.5, RATE) / 3, abs=1e-6)
+
+
+def test_a_length_that_the_header_makes_up(tmp_path: Path) -> None:
+    """What is not in the file takes no memory."""
+    path = tmp_path / "short.flac"
+    soundfile.write(path, np.tile(tone(0.2, 96_000)[:, None], 8), 96_000, subtype="PCM_16")
+    data = bytearray(path.read_bytes())
+    data[21] |= 0x0F  # the length in samples, 36 bits
+    data[22:26] = b"\xff" * 4
+    path.write_bytes(data)
+    tracemalloc.start()
+    with suppress(AudioFileError):
+        read_reference(path, 24_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16e6
 
 
 def test_an_open_file_will_do() -> None:

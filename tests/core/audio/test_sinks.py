@@ -85,7 +85,8 @@ def test_an_encoded_pipe_flows_while_it_is_written_and_ends_as_the_file_does(
             file_sink.write(piece)
             sent.append(len(pipe.getvalue()))
     assert not pipe.closed
-    assert len(pipe.getvalue()) == pytest.approx(target.stat().st_size, abs=100)
+    # The pages of Ogg are smaller on a pipe, and so are more of them.
+    assert len(pipe.getvalue()) == pytest.approx(target.stat().st_size, rel=0.07)
     # Half a second of sound, then at least one more block each 1.1 seconds.
     steps = [sent[index] for index in (3, 10, 17, 24)]
     assert steps == sorted(set(steps))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ggtts.core.audio.time_stretch import stretch
+from ggtts.core.audio.time_stretch import Stretcher, stretch
 
 RATE = 24_000
 RATIOS = [0.6, 0.9, 1.1, 1.37, 2.0]
@@ -77,3 +77,14 @@ def test_a_ratio_of_one_changes_nothing_and_silence_stays_silent() -> None:
 def test_a_ratio_is_a_positive_number(ratio: float) -> None:
     with pytest.raises(ValueError, match="times as fast"):
         stretch(np.zeros(10, np.float32), ratio, RATE)
+
+
+@given(st.lists(st.integers(0, 3000), max_size=8), st.floats(0.25, 4.0))
+@settings(max_examples=40, deadline=None)
+def test_however_it_arrives_it_comes_out_the_same(sizes: list[int], ratio: float) -> None:
+    samples = voice(1.0)[: sum(sizes)]
+    stretcher, parts, start = Stretcher(ratio, RATE), [], 0
+    for size in sizes:
+        parts.append(stretcher.push(samples[start : start + size]))
+        start += size
+    np.testing.assert_array_equal(np.concatenate([*parts, stretcher.finish()]), stretch(samples, ratio, RATE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tracemalloc
 from collections.abc import Callable
@@ -207,8 +208,17 @@ def test_failure_leaves_the_old_file(tiny_checkpoint: Make, tmp_path: Path) -> N
 
 def test_unwritable_output(tiny_checkpoint: Make, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(OutputError, match="cannot be written"):
-        convert_folder(tiny_checkpoint(CODEC), tmp_path / "file" / "x.gguf")
+    with pytest.raises(OutputError, match=r"cannot make folder '.*file/sub': '.*file' is a file"):
+        convert_folder(tiny_checkpoint(CODEC), tmp_path / "file" / "sub" / "x.gguf")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes of POSIX")
+def test_what_is_no_file_stays_what_it_is(tiny_checkpoint: Make, tmp_path: Path) -> None:
+    """Renaming over /dev/null would take it from the whole system."""
+    os.mkfifo(tmp_path / "x.gguf")
+    with pytest.raises(OutputError, match="it is no file"):
+        convert_folder(tiny_checkpoint(CODEC), tmp_path / "x.gguf")
+    assert (tmp_path / "x.gguf").is_fifo()
 
 
 def test_unknown_output_type(tiny_checkpoint: Make, tmp_path: Path) -> None:

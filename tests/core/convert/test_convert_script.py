@@ -77,3 +77,20 @@ def test_errors(tiny_checkpoint: Make, tmp_path: Path, arguments: list[str], cod
     assert "Traceback" not in done.stderr
     assert code == 2 or done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_what_is_printed(tiny_checkpoint: Make, tmp_path: Path) -> None:
+    """Without a terminal there is no progress, and no empty line in its place."""
+    done = run(tmp_path, str(tiny_checkpoint(CODEC)))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("wrote models/qwen-tokenizer-12hz-F32.gguf: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_an_output_that_is_no_folder(tiny_checkpoint: Make, tmp_path: Path) -> None:
+    done = run(tmp_path, str(tiny_checkpoint(CODEC)), "--out", "/dev/full")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "convert.py: error: cannot make folder '/dev/full': '/dev/full' is a file\n",
+    )

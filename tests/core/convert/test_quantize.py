@@ -18,6 +18,7 @@ from ggtts.core.convert.quantize_mix import RECIPES, Where, fitting, locate
 from ggtts.core.convert.quantize_plan import TYPES, Override
 from ggtts.core.convert.quantize_policy import QUANTIZE_VARIANTS, tensor_type
 from ggtts.core.errors import ModelFileError, UsageError
+from support.gguf_editing import edit_gguf
 from support.gguf_files import Listing, read_metadata
 from support.quantize_files import (
     stored_bytes,
@@ -326,6 +327,9 @@ def test_importance_that_is_none(tmp_path: Path) -> None:
     path = write_old_importance(tmp_path / "bad.dat", {"a": np.array([1, np.nan], np.float32)})
     with pytest.raises(ModelFileError, match="importance of a is negative or no number"):
         read_importance(path)
+    write_old_importance(path, {"a": np.zeros(2, np.float32)})
+    with pytest.raises(ModelFileError, match="holds no importance of any weight"):
+        read_importance(path)
     with pytest.raises(ModelFileError, match="cannot be read"):
         read_importance(tmp_path / "missing")
 
@@ -367,3 +371,36 @@ def test_progress_and_interruption(model: Path, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         quantize(model, tmp_path / "b.gguf", "Q8_0", progress=interrupt)
     assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
+
+
+@pytest.mark.parametrize("policy", ["mix", "compat"])
+def test_a_count_of_layers_that_is_no_number(model: Path, tmp_path: Path, policy: str) -> None:
+    keys = ("qwen3-tts.block_count", "qwen3-tts.talker.block_count")
+    path = edit_gguf(model, tmp_path / "odd.gguf", dict.fromkeys(keys, "many"))
+    with pytest.raises(ModelFileError, match="block_count is 'many', but must be a whole number"):
+        plan_quantization(path, "q4_k_m", QuantizeOptions(policy=policy))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "message"), [("many", "must be a whole number"), (2**32 - 1, "which no file has")]
+)
+def test_a_count_of_chunks_that_cannot_be(tmp_path: Path, chunks: object, message: str) -> None:
+    sound = write_importance(tmp_path / "sound", {"a": np.ones(64, np.float32)})
+    path = edit_gguf(sound, tmp_path / "odd", {"imatrix.chunk_count": chunks})
+    with pytest.raises(ModelFileError, match=message):
+        read_importance(path)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_that_are_no_numbers_are_one_error(tmp_path: Path, value: float) -> None:
+    """NumPy warns of nothing besides."""
+    for write in (write_importance, write_old_importance):
+        path = write(tmp_path / "imatrix", {"a": np.array([1, value], np.float32)})
+        with pytest.raises(ModelFileError, match="the importance of a is negative or no number"):
+            read_importance(path)
+    arrays = talker_arrays()
+    arrays["talker.text_embd.weight"][:2] = [np.full(256, 3e38, np.float32), np.full(256, value, np.float32)]
+    path = write_model(tmp_path / "model.gguf", arrays)
+    with pytest.raises(ModelFileError, match=r"talker.text_embd.weight holds values that are no numbers"):
+        quantize(path, tmp_path / "out.gguf", "q8_0")

@@ -73,11 +73,13 @@ def test_sharded_checkpoint(tmp_path: Path) -> None:
 def test_missing_shard_is_named(tmp_path: Path) -> None:
     shard(tmp_path)
     (tmp_path / "model-00002-of-00002.safetensors").unlink()
-    with pytest.raises(ModelFileError, match=r"model-00002-of-00002\.safetensors, which is missing"):
+    with pytest.raises(ModelFileError, match=r"model-00002-of-00002\.safetensors', which is missing"):
         Checkpoint.open(tmp_path)
 
 
-@pytest.mark.parametrize("index", ["", "[]", "{}", '{"weight_map": 3}'])
+@pytest.mark.parametrize(
+    "index", ["", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {}}', '{"weight_map": {"a": 1}}']
+)
 def test_broken_index(tmp_path: Path, index: str) -> None:
     (tmp_path / "model.safetensors.index.json").write_text(index)
     with pytest.raises(ModelFileError, match="is not a safetensors index"):

@@ -88,6 +88,19 @@ def test_permuted_operands_are_accepted_everywhere(
         np.testing.assert_array_equal(direct, copied)
 
 
+def test_rows_that_lie_apart_are_cut_without_a_copy(engine: Engine) -> None:
+    a = random(7, 20)
+    graph = engine.graph(64)
+    cut = graph.input("a", (20, 7)).slice(0, 8, 12).reshape(3, 4, 7)
+    program = graph.program({"cut": cut.rms_norm(0.0), "copied": cut.contiguous().rms_norm(0.0)})
+    result = program(a=a)
+    np.testing.assert_array_equal(result["cut"], result["copied"])
+    assert [row[0] for row in program.profile(a=a)].count("CONT") == 1
+    np.testing.assert_array_equal(
+        run(engine, lambda x: x.slice(0, 8, 12).reshape(6, 14), a), a[:, 8:].reshape(14, 6)
+    )
+
+
 def test_integers_become_floats(engine: Engine) -> None:
     np.testing.assert_array_equal(run(engine, lambda x: x.cast("f32"), np.array([3, -2], np.int32)), [3, -2])
 

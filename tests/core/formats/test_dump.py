@@ -25,5 +25,5 @@ def test_round_trip(tmp_path: Path, shape: tuple[int, ...]) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot write the dump 'x'"):
+    with pytest.raises(OutputError, match=r"cannot make folder '.*file'"):
         write_dump(tmp_path / "file", "x", np.zeros(1))

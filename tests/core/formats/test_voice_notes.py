@@ -12,7 +12,12 @@ from ggtts.core.formats.voice_notes import NO_NOTES, VoiceNotes, notes_path, rea
 
 @pytest.mark.parametrize(
     "notes",
-    [VoiceNotes(0.03, 'Words, 你好 "quoted".', "OmniVoice-tokenizer"), VoiceNotes(None, "Words."), NO_NOTES],
+    [
+        VoiceNotes(0.03, 'Words, 你好 "quoted".', "OmniVoice-tokenizer"),
+        VoiceNotes(None, "Words."),
+        VoiceNotes(None, None, "caf\udce9"),
+        NO_NOTES,
+    ],
 )
 def test_what_is_written_is_read_again(tmp_path: Path, notes: VoiceNotes) -> None:
     write_notes(tmp_path / "clip.rvq", notes)

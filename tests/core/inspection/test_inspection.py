@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,6 +128,8 @@ def test_checkpoints(tiny_checkpoint: Callable[[str], Path], tmp_path: Path) -> 
     assert report.facts["Conversion"]["would make"] == "models/qwen-talker-0.6b-base-F32.gguf"
     assert report.run_with == (f"python convert.py {folder}",)
     assert "Hugging Face checkpoints" in inspect_path(folder.parent).what
+    spaced = Path(shutil.copytree(folder, tmp_path / "a b" / "model"))
+    assert inspect_path(spaced).run_with == (f"python convert.py '{spaced}'",)
     single = inspect_path(folder / "model.safetensors")
     assert (single.usable, single.what) == (False, "a safetensors file")
     with pytest.raises(ModelFileError, match=r"holds no config\.json"):

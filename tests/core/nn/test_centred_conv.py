@@ -15,7 +15,7 @@ from ggtts.core.nn.stages import StagesOf
 from ggtts.core.nn.stretch import Span, Stretch
 from ggtts.core.nn.tiling import Applied, in_tiles, whole_in_tiles
 from support import reference_conv as reference
-from support.comparing import deviation
+from support.comparing import deviation, same
 from support.tolerances import LAYER
 
 ScopeOf = Callable[[Mapping[str, np.ndarray]], WeightScope]
@@ -101,7 +101,7 @@ def test_convolution(
     assert layer.length(len(x)) == len(expected)
     assert deviation(undivided, expected) < LAYER
     for tiled in cuts(engine, Layers((layer,)), x, (1, 3, 8, 50)):
-        assert (tiled == undivided).all()
+        assert same(tiled, undivided)
 
 
 @pytest.mark.parametrize("time", [1, 2, 21])
@@ -116,7 +116,7 @@ def test_transposed(engine: Engine, scope_of: ScopeOf, stride: int, taps: int, t
     undivided = whole(engine, layer, x)
     assert deviation(undivided, expected) < LAYER
     for tiled in cuts(engine, Layers((layer,)), x, (stride, 3 * stride, 8 * stride)):
-        assert (tiled == undivided).all()
+        assert same(tiled, undivided)
 
 
 def test_a_chain_of_layers_in_tiles(engine: Engine, scope_of: ScopeOf) -> None:
@@ -137,7 +137,7 @@ def test_a_chain_of_layers_in_tiles(engine: Engine, scope_of: ScopeOf) -> None:
     undivided = whole_in_tiles(engine, Applied(network, x), 1000)
     assert len(undivided) == network.length(90) == 150
     for tiled in cuts(engine, network, x, (5, 10, 25, 65)):
-        assert (tiled == undivided).all()
+        assert same(tiled, undivided)
 
 
 def test_a_tile_needs_no_more_than_it_is_said_to(engine: Engine, scope_of: ScopeOf) -> None:

@@ -18,7 +18,7 @@ from ggtts.core.nn.conv import (
 )
 from ggtts.core.nn.streaming import StreamState
 from support import reference_conv as reference
-from support.comparing import deviation
+from support.comparing import deviation, same
 from support.tolerances import LAYER
 
 ScopeOf = Callable[[Mapping[str, np.ndarray]], WeightScope]
@@ -165,7 +165,7 @@ def test_half_precision_weights_do_not_round_the_activations(engine: Engine, sco
 def test_pieces_equal_the_whole_to_the_last_bit(engine: Engine, scope_of: ScopeOf) -> None:
     weight, bias, x = kernel(24, 32, 7), kernel(24), signal(64, 32)
     layer = CausalConv1d(scope_of({"weight": weight, "bias": bias}), dilation=3)
-    assert (in_pieces(engine, layer, x, [1, 2, 4, 8, 16, 33]) == whole(engine, layer, x)).all()
+    assert same(in_pieces(engine, layer, x, [1, 2, 4, 8, 16, 33]), whole(engine, layer, x))
 
 
 @pytest.mark.cpu_only

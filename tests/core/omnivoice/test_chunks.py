@@ -53,6 +53,41 @@ def test_the_first_chunk_is_short_and_later_ones_grow() -> None:
     assert " ".join(chunks) == " ".join([SENTENCE] * 20)
 
 
+LONG_SENTENCE = (
+    "When it had rained for 1,000 days without an end, the people of the village built boats of the doors of their"
+    " houses, and left."
+)
+
+
+def test_a_long_first_sentence_is_cut_at_a_comma_and_no_later_one() -> None:
+    chunks = list(StreamedChunks(Chunking()).all_of([LONG_SENTENCE, LONG_SENTENCE]))
+    assert chunks == [
+        "When it had rained for 1,000 days without an end,",
+        "the people of the village built boats of the doors of their houses, and left.",
+        LONG_SENTENCE,
+    ]
+    assert 2 <= seconds(chunks[0]) < 4
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "This is long enough, but hardly too long at all.",
+        "When it had rained for 1,000 days without an end the people of the village built boats of the doors.",
+        "When it had rained for a thousand days in the land without an end, they all left.",
+    ],
+)
+def test_a_first_sentence_that_cannot_be_cut_well_stays_whole(sentence: str) -> None:
+    assert list(StreamedChunks(Chunking()).all_of([sentence])) == [sentence]
+
+
+def test_a_long_first_sentence_in_chinese() -> None:
+    sentence = "很久以前有一个小小的村庄，村里的人们每天都在田里辛苦地工作，直到太阳下山才回家。"
+    chunks = list(StreamedChunks(Chunking()).all_of([sentence]))
+    assert chunks[0] == "很久以前有一个小小的村庄，"
+    assert "".join(chunks) == sentence
+
+
 def test_tiny_sentences_are_put_together() -> None:
     chunks = list(StreamedChunks(Chunking()).all_of(["Yes.", "No.", "Well.", "I do not know.", "Who knows?"]))
     assert chunks[0].startswith("Yes. No.")

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from ggtts.core.audio.timeline import Slot
 from ggtts.core.engine import Engine
-from ggtts.core.errors import EngineError, UsageError
+from ggtts.core.errors import EngineError, OutputError, UsageError
 from ggtts.core.omnivoice.dubbing import BRISK, FASTEST, SLOWEST, target_of
-from ggtts.core.omnivoice.model import Cue, DubbedCue, OmniVoice, Voice
+from ggtts.core.omnivoice.model import Cue, DubbedCue, Observer, OmniVoice, Voice
 from ggtts.core.text.subtitles import read_subtitles
 from support.data import DATA, OMNIVOICE, OMNIVOICE_CODEC
 
@@ -127,6 +127,17 @@ def test_a_cue_that_fails_leaves_its_slot_silent(
     assert not samples[round(2.5 * 24_000) : 6 * 24_000].any()
     assert samples[6 * 24_000 :].any()
     assert "cue 2 is left silent: out of memory" in caplog.text
+
+
+def test_a_dump_that_cannot_be_written_ends_the_dubbing(model: OmniVoice) -> None:
+    class FullDisk(Observer):
+        wants_stages = True
+
+        def stage(self, name: str, values: NDArray[np.float32]) -> None:
+            raise OutputError("no space left on device")
+
+    with pytest.raises(OutputError, match="no space left"):
+        dub(model, [Cue(1, 0.0, 1.0, "Yes."), Cue(2, 2.0, 3.0, "No.")], observer=FullDisk())
 
 
 def test_the_timeline_is_as_long_as_its_last_slot(model: OmniVoice) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from ggtts.core.omnivoice.maskgit import (
     schedule,
     time_steps,
 )
+from ggtts.core.omnivoice.noise import PhiloxNoise
 from ggtts.core.omnivoice.prompt import PromptReference, build_prompt
 from ggtts.core.omnivoice.scoring import Guess, Step, StepShape
 from support.comparing import deviation
@@ -51,8 +53,10 @@ def run(omni: OmniParts, case: Golden, noise: RecordedNoise | int = 0) -> list[P
 def test_codes_after_every_step(case: Golden, omni: OmniParts) -> None:
     steps = run(omni, case)
     assert [step.fixed for step in steps] == [count for count in case["schedule"] if count]
-    assert (steps[0].guess.codes == case["pred_tokens0"]).all()
-    assert deviation(steps[0].guess.scores, case["confidence0"]) < ACTIVATION
+    first = steps[0].guess
+    assert (first.places == np.arange(steps[0].codes.size)).all()
+    assert (first.codes == case["pred_tokens0"].reshape(-1)).all()
+    assert deviation(first.scores, case["confidence0"].reshape(-1)) < ACTIVATION
     certain = np.logical_and.accumulate(case["step_margins"].min(1) > GUIDED_MARGIN)
     assert certain.all() or case.name == "omnivoice_design_en"
     for step in steps:
@@ -80,7 +84,7 @@ def test_near_tie_is_the_only_difference(omni: OmniParts) -> None:
     for index in range(2, options.steps):
         guess = step.guess(after[index - 1].T, options.guidance)
         count = int(case["schedule"][index])
-        codes = choose(after[index - 1].T, guess, count, options, RecordedNoise([]), omni.file.mask_code)
+        codes = choose(after[index - 1].T, guess, count, options, RecordedNoise([]))
         assert (after[index] == codes.T).all(), index
 
 
@@ -100,11 +104,11 @@ def test_later_chunks(name: str, omni: OmniParts) -> None:
 
 def test_of_equal_scores_the_first_places_are_filled() -> None:
     masked = np.full((50, 8), 64, np.int32)
-    scores = np.resize(np.array([0, -1, -2], np.float32), (8, 50))
+    scores = np.resize(np.array([0, -1, -2], np.float32), masked.size)
     options = MaskGitOptions(layer_penalty=0.0, position_temperature=0.0)
-    guess = Guess(np.ones((8, 50), np.int32), scores)
-    filled = choose(masked, guess, 200, options, RecordedNoise([]), 64).T.reshape(-1)
-    best, second = (np.flatnonzero(scores.reshape(-1) == score) for score in (0, -1))
+    guess = Guess(np.arange(masked.size), np.ones(masked.size, np.int32), scores)
+    filled = choose(masked, guess, 200, options, RecordedNoise([])).T.reshape(-1)
+    best, second = (np.flatnonzero(scores == score) for score in (0, -1))
     expected = np.concatenate([best, second[: 200 - len(best)]])
     assert (np.flatnonzero(filled == 1) == np.sort(expected)).all()
 
@@ -147,8 +151,6 @@ def test_greedy_runs_use_no_random_numbers(omni: OmniParts) -> None:
 
 
 def test_noise_goes_on_from_call_to_call(omni: OmniParts) -> None:
-    from ggtts.core.omnivoice.noise import PhiloxNoise
-
     prompt, options = build_prompt(omni.tokenizer, "hi"), MaskGitOptions(steps=3)
     noise = PhiloxNoise(5)
     first = omni.maskgit.generate(prompt, 8, options, noise)
@@ -196,26 +198,65 @@ def test_scores_of_long_speech_go_in_pieces(omni: OmniParts, monkeypatch: pytest
 
 
 def test_drawn_codes_are_likely_ones() -> None:
-    logits = np.random.default_rng(1).normal(size=(2, 3, 40)).astype(np.float32)
-    logits[..., 39] = 50  # the mask, which must never be drawn
+    logits = np.random.default_rng(1).normal(size=(6, 40)).astype(np.float32)
+    logits[:, 39] = 50  # the mask, which must never be drawn
     uniform = np.random.default_rng(2).uniform(size=logits.size).astype(np.float32)
-    guess = draw_codes(logits, 1e3, RecordedNoise([uniform]), mask_code=39)
-    best = np.argsort(logits[..., :39], -1)[..., -4:]
-    assert (best == guess.codes[..., None]).any(-1).all()
-    assert (guess.codes != best[..., -1]).any()
+    guess = draw_codes(np.arange(6), logits, 6, 1e3, RecordedNoise([uniform]), mask_code=39)
+    best = np.argsort(logits[:, :39], -1)[:, -4:]
+    assert (best == guess.codes[:, None]).any(-1).all()
+    assert (guess.codes != best[:, -1]).any()
     log_sum = np.log(np.exp(logits.astype(np.float64)).sum(-1))
-    np.testing.assert_allclose(guess.scores, logits[..., :39].max(-1) - log_sum, rtol=1e-5)
+    np.testing.assert_allclose(guess.scores, logits[:, :39].max(-1) - log_sum, rtol=1e-5)
+
+
+def test_drawn_codes_do_not_depend_on_the_places_left_out() -> None:
+    logits = np.random.default_rng(1).normal(size=(6, 40)).astype(np.float32)
+    whole = draw_codes(np.arange(6), logits, 6, 0.9, PhiloxNoise(3), mask_code=39)
+    some = np.array([1, 2, 5])
+    part = draw_codes(some, logits[some], 6, 0.9, PhiloxNoise(3), mask_code=39)
+    assert (part.codes == whole.codes[some]).all()
+    assert (part.scores == whole.scores[some]).all()
+
+
+def test_only_masked_places_are_guessed(omni: OmniParts) -> None:
+    """And what is thought of them is what it would be among all others."""
+    prompt, codes = build_prompt(omni.tokenizer, "hi there"), omni.masked(5)
+    codes[2] = 3
+    codes[:, 0] = 1
+    masked = np.flatnonzero((codes == omni.file.mask_code).T)
+    rows = omni.backbone.prompt_rows(prompt)
+    shape = StepShape(prompt.length, 5)
+    everywhere = Step(omni.backbone, shape).prompted(rows).run(codes, 2.0)
+    guess = Step(omni.backbone, shape).prompted(rows).guess(codes, 2.0)
+    assert guess.places.tolist() == masked.tolist()
+    for found, name in ((guess.codes, "codes"), (guess.scores, "scores")):
+        assert (found == everywhere[name].reshape(codes.shape).T.reshape(-1)[masked]).all()
+    drawing = Step(omni.backbone, replace(shape, distributions=True)).prompted(rows)
+    places, logits = drawing.distributions(codes, 2.0)
+    assert places.tolist() == masked.tolist()
+    assert (np.delete(logits, omni.file.mask_code, 1).argmax(1) == guess.codes).all()
+
+
+def test_each_step_guesses_fewer_places(omni: OmniParts) -> None:
+    steps: list[Progress] = []
+    prompt, options = build_prompt(omni.tokenizer, "hi"), MaskGitOptions(steps=5, class_temperature=0.5)
+    omni.maskgit.generate(prompt, 7, options, 3, steps.append)
+    left = 7 * omni.file.codebooks
+    for step in steps:
+        assert len(step.guess.places) == left
+        left -= step.fixed
+    assert left == 0
 
 
 def test_choice_of_places() -> None:
     """The best masked ones; a code that is fixed is never changed."""
     codes = np.array([[9, 9], [1, 9]], np.int32)
-    guess = Guess(np.array([[3, 4], [5, 6]], np.int32), np.array([[-2, -0.1], [-1, -9]], np.float32))
+    guess = Guess(np.array([0, 2, 3]), np.array([3, 5, 6], np.int32), np.array([-2, -1, -9], np.float32))
     options = MaskGitOptions(position_temperature=0, layer_penalty=0)
-    filled = choose(codes, guess, 2, options, RecordedNoise([]), mask_code=9)
+    filled = choose(codes, guess, 2, options, RecordedNoise([]))
     assert filled.tolist() == [[3, 5], [1, 9]]
     steep = MaskGitOptions(position_temperature=0, layer_penalty=5)
-    assert choose(codes, guess, 1, steep, RecordedNoise([]), mask_code=9).tolist() == [[3, 9], [1, 9]]
+    assert choose(codes, guess, 1, steep, RecordedNoise([])).tolist() == [[3, 9], [1, 9]]
 
 
 def test_compatible_guidance_changes_only_guided_runs(omni: OmniParts) -> None:
@@ -255,12 +296,12 @@ def test_impossible_options(options: dict[str, float], message: str) -> None:
         MaskGitOptions(**options)  # type: ignore[arg-type]
 
 
-def test_codes_that_are_all_but_impossible_rank_before_filled_places() -> None:
+def test_codes_that_are_all_but_impossible_can_be_ranked() -> None:
     """Strong guidance leaves the best code of a place a probability that float32 rounds to 0."""
     codes = np.array([[3, 9], [9, 9]], np.int32)
-    guess = Guess(np.full((2, 2), 5, np.int32), np.full((2, 2), -np.inf, np.float32))
+    guess = Guess(np.arange(1, 4), np.full(3, 5, np.int32), np.full(3, -np.inf, np.float32))
     for options in (GREEDY, MaskGitOptions(position_temperature=1e-6, layer_penalty=1e6)):
-        filled = choose(codes, guess, 3, options, RecordedNoise([np.full(4, 0.5, np.float32)]), 9)
+        filled = choose(codes, guess, 3, options, RecordedNoise([np.full(4, 0.5, np.float32)]))
         assert filled.tolist() == [[3, 5], [5, 5]]
 
 

@@ -18,7 +18,9 @@ from ggtts.core.formats.dump import read_dump
 from ggtts.core.formats.voice_notes import notes_path
 from ggtts.core.omnivoice.chunks import chunks_of
 from ggtts.core.omnivoice.finishing import RAW_FINISHING, USUAL_FINISHING
+from ggtts.core.omnivoice.maskgit import MaskGit
 from ggtts.core.omnivoice.model import Chunking, OmniSpeechRequest, OmniVoice, Voice
+from ggtts.core.omnivoice.prompt import OmniPrompt
 from ggtts.core.speech.dump import StageDump
 from ggtts.core.speech.observer import Observer
 from support.data import CODEC, DATA, OMNIVOICE, OMNIVOICE_CODEC, Golden
@@ -320,6 +322,27 @@ def test_dumps_have_the_names_of_the_harness(model: OmniVoice, tmp_path: Path) -
     best = read_dump(tmp_path / "mg-log-probs-step0.bin")
     np.testing.assert_allclose(best.max(-1), read_dump(tmp_path / "mg-scores-step0.bin"), atol=1e-4)
     assert (best.argmax(-1) == read_dump(tmp_path / "mg-pred-tokens-step0.bin")).mean() > 0.99
+
+
+def test_stages_are_only_computed_for_who_wants_them(
+    model: OmniVoice, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And what is spoken is the same, whether somebody looks at them or not."""
+    traced = []
+    trace = MaskGit.trace
+
+    def counted(self: MaskGit, prompt: OmniPrompt, *rest: object) -> dict[str, NDArray[np.float32]]:
+        traced.append(prompt)
+        return trace(self, prompt, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(MaskGit, "trace", counted)
+    long = {**FAST, "chunking": Chunking(2.0, 3.0)}
+    plain = model.speak(SENTENCES, **long, observer=Observer())
+    assert not traced
+    dumped = model.speak(SENTENCES, **long, observer=StageDump(tmp_path))
+    assert len(traced) == len(dumped.chunks) > 1
+    assert (dumped.codes == plain.codes).all()
+    assert (dumped.samples == plain.samples).all()
 
 
 def test_files_that_do_not_belong_together(engine: Engine, tiny_gguf: Callable[..., Path]) -> None:

@@ -56,6 +56,18 @@ def test_tensors_larger_than_the_grid(count: int) -> None:
         np.testing.assert_array_equal(noise.uniform(count), numbers)
 
 
+@pytest.mark.parametrize("count", [1, 300, 513, 5 * 512 + 9])
+def test_some_elements_of_a_tensor(count: int) -> None:
+    """They are what they are among all others, and the next tensor is not another for it."""
+    whole, part = (PhiloxNoise(9, resident_threads=512) for _ in range(2))
+    wanted = np.random.default_rng(count).permutation(count)[: 1 + count // 3]
+    for _ in range(2):
+        np.testing.assert_array_equal(part.uniform(count, wanted), whole.uniform(count)[wanted])
+    assert part.uniform(count, np.array([], np.int64)).shape == (0,)
+    whole.uniform(count)
+    np.testing.assert_array_equal(part.uniform(5), whole.uniform(5))
+
+
 def test_one_becomes_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     from ggtts.core.omnivoice import noise
 

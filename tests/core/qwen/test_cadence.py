@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -10,11 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ggtts.core.errors import UsageError
-from ggtts.core.qwen.cadence import STREAM_FRAMES, Cadence
+from ggtts.core.qwen.cadence import STREAM_FRAMES, UNHEARD_FRAMES, Cadence
+from ggtts.core.speech.calls import alone
+from ggtts.core.speech.stream import Account
 
 
 def frames(count: int) -> list[np.ndarray]:
     return [np.full(16, index, np.int32) for index in range(count)]
+
+
+def batches(cadence: Cadence, frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """What a cadence makes of frames that are there when they are asked for."""
+
+    async def given() -> AsyncIterator[np.ndarray]:
+        for frame in frames:
+            yield frame
+
+    return alone(cadence.batches(given()))
 
 
 @pytest.mark.parametrize(
@@ -32,21 +45,21 @@ def test_sizes(cadence: Cadence, sizes: list[int]) -> None:
 
 @given(count=st.integers(0, 60), most=st.integers(1, 20), ramp=st.booleans())
 def test_batches_hold_every_frame_once_and_in_order(count: int, most: int, ramp: bool) -> None:
-    batches = list(Cadence(most, ramp).batches(frames(count)))
-    joined = np.concatenate(batches)[:, 0].tolist() if batches else []
+    made = list(batches(Cadence(most, ramp), frames(count)))
+    joined = np.concatenate(made)[:, 0].tolist() if made else []
     assert joined == list(range(count))
-    assert all(0 < len(batch) <= most for batch in batches)
+    assert all(0 < len(batch) <= most for batch in made)
 
 
 def test_a_batch_leaves_as_soon_as_it_is_complete() -> None:
     taken: list[int] = []
 
-    def slowly() -> object:
+    def slowly() -> Iterator[np.ndarray]:
         for index, frame in enumerate(frames(7)):
             taken.append(index)
             yield frame
 
-    seen = [(len(batch), len(taken)) for batch in Cadence(4).batches(slowly())]  # type: ignore[arg-type]
+    seen = [(len(batch), len(taken)) for batch in batches(Cadence(4), slowly())]
     assert seen == [(1, 1), (2, 3), (4, 7)]
 
 
@@ -73,3 +86,36 @@ def delay(most: int, speed: float) -> float:
         made += size
         late = max(late, (made - 1) / speed - heard_by_then)
     return late
+
+
+@pytest.mark.parametrize(
+    ("heard", "sizes"),
+    [
+        (lambda frame: True, [1, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 1]),
+        (lambda frame: False, [1, 16, 16, 7]),
+        (lambda frame: frame >= 10, [1, 9, 4, 4, 4, 4, 4, 4, 4, 2]),
+    ],
+)
+def test_batches_grow_while_nobody_waits(heard: Callable[[int], bool], sizes: list[int]) -> None:
+    taken, given = [0], [0]
+    cadence = Cadence(4, True, 16, lambda: given[0] > 0 and not heard(taken[0]))
+
+    def counted() -> Iterator[np.ndarray]:
+        for frame in frames(40):
+            taken[0] += 1
+            yield frame
+
+    made = []
+    for batch in batches(cadence, counted()):
+        given[0] += 1
+        made.append(len(batch))
+    assert made == sizes
+
+
+def test_a_cap_is_a_cap() -> None:
+    account = Account(unheard=3)
+    assert max(len(batch) for batch in batches(Cadence.of_batch(3, account), frames(40))) == 3
+    assert max(len(batch) for batch in batches(Cadence.of_batch(300, account), frames(400))) == UNHEARD_FRAMES
+    assert (
+        max(len(batch) for batch in batches(Cadence.of_batch(None, account), frames(400))) == UNHEARD_FRAMES
+    )

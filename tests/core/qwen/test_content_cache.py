@@ -54,3 +54,13 @@ def test_threads() -> None:
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda index: cache.get(index % 6, lambda: index % 6), range(600)))
     assert results == [index % 6 for index in range(600)]
+
+
+def test_looking_without_making() -> None:
+    cache: ContentCache[int] = ContentCache(2)
+    assert cache.find("a") is None
+    for key in ("a", "b"):
+        cache.get(key, lambda: 1)
+    assert cache.find("a") == 1
+    cache.get("c", lambda: 1)
+    assert (cache.find("a"), cache.find("b")) == (1, None), "what was found was used"

@@ -158,7 +158,7 @@ def test_several_observers(open_tiny: Open) -> None:
 
 def test_a_folder_that_cannot_be_written(open_tiny: Open, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(OutputError, match="cannot write the dump"):
+    with pytest.raises(OutputError, match="cannot make folder"):
         open_tiny().speak("Hi.", speaker="vivian", max_frames=2, observer=StageDump(tmp_path / "file"))
 
 

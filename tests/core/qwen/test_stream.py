@@ -113,12 +113,13 @@ def test_random_codes_stream_as_they_decode(
 ) -> None:
     codes = np.random.default_rng(seed).integers(0, 64, (frames, 16)).astype(np.int32)
 
-    def random_frames(self: Utterance) -> Any:
-        yield from codes
+    async def random_frames(self: Utterance) -> Any:
+        for frame in codes:
+            yield frame
         self.stop = "end_of_speech"
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Utterance, "__iter__", random_frames)
+        patch.setattr(Utterance, "__aiter__", random_frames)
         chunks = list(model.stream(TEXT, stream_frames=stream_frames, speaker="vivian"))
     assert same(joined(chunks), model.decode(codes))
 

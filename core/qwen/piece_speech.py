@@ -1,0 +1,241 @@
+"""One piece of text being spoken: text to frames, frames to samples, each when it is asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats.qwen import TalkerFile
+from ..speech.observer import Observer
+from ..speech.stream import Account, AudioChunk, StopReason
+from .cadence import STREAM_FRAMES, Cadence
+from .codec import AnyDecoderStream, CodecDecoder, DecoderSnapshot, SharedLane
+from .content_cache import ContentCache
+from .generation import AnySession, FrameSampler, Utterance
+from .guard import Guard
+from .long_text import Anchor, Piece, piece_seed
+from .prompt import Prompt, PromptBuilder, PromptRequest, Reference
+from .requests import ResolvedRequest
+from .sessions import Sessions
+from .voice_encoders import VoiceEncoders
+
+FloatArray = NDArray[np.float32]
+Codes = NDArray[np.int32]
+
+logger = logging.getLogger(__name__)
+
+SNAPSHOTS_KEPT = 4
+"""How many references' decoder memories are remembered, some 20 MB each with a full-size codec."""
+
+_CUT_OFF = {
+    "max_frames": "speech was cut off at the frame limit",
+    "context": "speech was cut off where the context of the model ends",
+    "runaway": "speech did not end by itself and was ended",
+}
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """The parts of a model that speaking takes; all requests share them.
+
+    Attributes:
+        streams: begins streams of the decoder: the decoder itself, or a lane that speeches in a batch share.
+    """
+
+    file: TalkerFile
+    sample_rate: int
+    frame_rate: float
+    prompts: PromptBuilder
+    sessions: Sessions
+    decoder: CodecDecoder
+    streams: CodecDecoder | SharedLane
+    encoders: VoiceEncoders
+    snapshots: ContentCache[DecoderSnapshot] = field(default_factory=lambda: ContentCache(SNAPSHOTS_KEPT))
+
+
+class PieceSpeech:
+    """A piece being spoken. Iterate over `frames` or over `parts`, once.
+
+    Attributes:
+        anchor: what it leaves to later pieces so that they sound alike: nothing until it has come to its end, nor if
+            it was cut off, nor if that is not wanted.
+        stop: why it ended; None as long as it goes on.
+    """
+
+    def __init__(
+        self,
+        equipment: Equipment,
+        request: ResolvedRequest,
+        piece: Piece,
+        account: Account,
+        observer: Observer,
+        *,
+        voice: Anchor | None = None,
+        leaves_anchor: bool = False,
+    ) -> None:
+        """`voice` is what an earlier piece has left; `leaves_anchor` whether this one is to leave something."""
+        self.anchor: Anchor | None = None
+        self.stop: StopReason | None = None
+        self._equipment = equipment
+        self._request = request
+        self._piece = piece
+        self._account = account
+        self._observer = observer
+        self._voice = voice
+        self._leaves_anchor = leaves_anchor
+        self._noting = getattr(observer, "wants_stages", False)
+        self._stopwatch = account.stopwatch
+
+    async def frames(self, session: AnySession) -> AsyncGenerator[Codes, None]:
+        """Yield the codes [codebooks] of one frame after the other, and decode none but for an anchor."""
+        codes: list[Codes] = []
+        async for frame in self._utter(session):
+            codes.append(frame)
+            yield frame
+        if self._leaves_anchor and codes:
+            with self._equipment.streams.stream() as stream:
+                self._leave_anchor(np.stack(codes), stream(np.stack(codes)), stream)
+
+    async def parts(
+        self, session: AnySession, cadence: Cadence
+    ) -> AsyncGenerator[tuple[Codes, FloatArray], None]:
+        """Yield codes [n, codebooks] and their samples, batch by batch."""
+        kept: list[tuple[Codes, FloatArray]] = []
+        keeping = self._noting or self._leaves_anchor
+        with await self._decoder_stream(session) as stream:
+            async with aclosing(cadence.batches(self._utter(session))) as batches:
+                async for codes in batches:
+                    if len(codes) > STREAM_FRAMES:
+                        await session.give_way()
+                    with self._stopwatch.measure("codec"):
+                        samples = stream(codes)
+                    if keeping:
+                        kept.append((codes, samples))
+                    yield codes, samples
+            if kept:
+                all_codes, all_samples = (np.concatenate(values) for values in zip(*kept, strict=True))
+                self._finish(all_codes, all_samples, stream)
+
+    async def chunks(self, cadence: Cadence) -> AsyncGenerator[AudioChunk, None]:
+        """Yield the samples of the parts as chunks, with a session of its own."""
+        with self._equipment.sessions.lend() as session:
+            async with aclosing(self.parts(session, cadence)) as parts:
+                async for codes, samples in parts:
+                    yield AudioChunk(samples, len(codes), self._piece.number, self._piece.count)
+
+    def _finish(self, codes: Codes, samples: FloatArray, stream: AnyDecoderStream) -> None:
+        if self._noting:
+            self._observer.stage("codes-full", codes)
+            self._observer.stage("output-audio", samples)
+        if self._leaves_anchor:
+            self._leave_anchor(codes, samples, stream)
+
+    async def _utter(self, session: AnySession) -> AsyncGenerator[Codes, None]:
+        """Yield the codes [codebooks] of the frames."""
+        request, account, piece = self._request, self._account, self._piece
+        self._observer.piece(piece.number, piece.count)
+        utterance = Utterance(
+            session,
+            self._prompt(),
+            FrameSampler(
+                self._equipment.file,
+                request.talker,
+                request.predictor,
+                piece_seed(request.seed, piece.number),
+            ),
+            request.max_frames,
+            self._stopwatch,
+            guard=Guard(piece.text, self._equipment.frame_rate) if request.guard else None,
+            note=self._observer.stage if self._noting else None,
+        )
+        count = 0
+        async for codes in utterance:
+            count += 1
+            account.add(codes)
+            self._observer.frame(count)
+            account.require_listener()
+            yield codes
+        assert utterance.stop is not None
+        self.stop = utterance.stop
+        account.end_piece(self.stop, last=piece.number == piece.count)
+        if self.stop != "end_of_speech":
+            logger.warning("%s", _cut_off(utterance, count, piece))
+
+    def _prompt(self) -> Prompt:
+        request, voice, anchor = self._request, self._request.voice, self._voice
+        speaker: int | FloatArray | None = request.speaker_id
+        reference: Reference | None = None
+        if voice is not None:
+            speaker = voice.embedding
+            if voice.codes is not None and voice.text is not None:
+                reference = Reference(voice.codes, voice.text)
+        elif anchor is not None:
+            speaker, reference = anchor.embedding, anchor.reference
+        with self._stopwatch.measure("prompt"):
+            prompt = self._equipment.prompts.build(
+                PromptRequest(
+                    text=self._piece.text,
+                    language=request.language_id,
+                    speaker=speaker,
+                    instruct=request.instruct,
+                    reference=reference,
+                    streamed_text=request.streamed_text,
+                )
+            )
+        if self._noting:
+            self._note_prompt(prompt)
+        return prompt
+
+    async def _decoder_stream(self, session: AnySession) -> AnyDecoderStream:
+        """Begin to decode where the reference ends, as one recording that goes on; without one, at silence."""
+        equipment, voice = self._equipment, self._request.voice
+        if self._voice is not None:
+            return equipment.streams.stream(self._voice.decoder)
+        if voice is None or voice.codes is None:
+            return equipment.streams.stream()
+        return equipment.streams.stream(await self._behind(voice.codes, session))
+
+    async def _behind(self, codes: Codes, session: AnySession) -> DecoderSnapshot:
+        """Return the codec's memory behind a reference, computed piece by piece unless it is known."""
+        equipment, key = self._equipment, (codes.shape, codes.tobytes())
+        with equipment.streams.stream() as stream:
+            for begin in range(0, len(codes), equipment.decoder.widest):
+                await session.give_way()
+                known = equipment.snapshots.find(key)
+                if known is not None:
+                    return known
+                with self._stopwatch.measure("codec"):
+                    stream.prime(codes[begin : begin + equipment.decoder.widest])
+            return equipment.snapshots.get(key, stream.snapshot)
+
+    def _leave_anchor(self, codes: Codes, samples: FloatArray, stream: AnyDecoderStream) -> None:
+        """Become the voice of the next pieces, decoded by `stream`, unless this one was cut off."""
+        if self.stop != "end_of_speech":
+            return
+        with self._stopwatch.measure("prompt"):
+            embedding = self._equipment.encoders.own_embedding(samples)
+        self.anchor = Anchor(Reference(codes, self._piece.text), embedding, stream.snapshot())
+
+    def _note_prompt(self, prompt: Prompt) -> None:
+        note = self._observer.stage
+        note("prompt-ids", prompt.tokens)
+        if len(prompt.instruct_tokens):
+            note("instruct-ids", prompt.instruct_tokens)
+        if len(prompt.reference_tokens):
+            note("ref-ids", prompt.reference_tokens)
+        note("talker-input-embed", prompt.rows)
+        note("trailing-text-hidden", prompt.trailing)
+        note("tts-pad-embed", prompt.padding)
+
+
+def _cut_off(utterance: Utterance, frames: int, piece: Piece) -> str:
+    """Say why an utterance came to no natural end."""
+    assert utterance.stop is not None
+    reason = f", {utterance.runaway}" if utterance.runaway else ""
+    text = piece.text if len(piece.text) <= 60 else f"{piece.text[:57]}..."
+    return f"{_CUT_OFF[utterance.stop]} after {frames} frames{reason}: {text!r}"

@@ -1,0 +1,141 @@
+"""The talker with several utterances, each in a slot of its own, that take their steps together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine import Program
+from ..nn.slot_cache import SlotCache
+from .talker import FRAMES_AT_FIRST, Talker, TalkerStep
+
+FloatArray = NDArray[np.float32]
+
+POSITIONS_STRIDE = 128
+"""Positions are set aside in multiples of this."""
+
+
+class TalkerSlot:
+    """The place of one utterance in a batch; which slot of the cache it is changes as others come and go."""
+
+
+class TalkerBatch:
+    """Utterances that join and leave at any step. What the talker says to one does not depend on the others."""
+
+    def __init__(self, talker: Talker, kv_type: str) -> None:
+        self._talker = talker
+        self._cache = SlotCache(talker.engine, talker.config, kv_type, limit=talker.context_length or None)
+        self._residents: list[TalkerSlot | None] = []  # by slot of the cache
+        self._steps: dict[tuple[int, int, int], Program] = {}
+
+    @property
+    def layers(self) -> int:
+        """How many layers the talker has."""
+        return self._talker.config.layers
+
+    @property
+    def limit(self) -> int | None:
+        """Positions that the context of the model has, None where the file states none."""
+        return self._cache.limit
+
+    def join(self) -> TalkerSlot:
+        """Return a slot for another utterance."""
+        slot = TalkerSlot()
+        if None in self._residents:
+            self._residents[self._residents.index(None)] = slot
+        else:
+            self._residents.append(slot)
+        return slot
+
+    def leave(self, slot: TalkerSlot) -> None:
+        """Give a slot back. The last to leave takes the memory along that a long utterance has needed."""
+        number = self._number(slot)
+        self._residents[number] = None
+        if number < self._cache.slots:
+            self._cache.reset(number)
+        if not any(self._residents):
+            self._residents.clear()
+            if self._cache.capacity > 2 * FRAMES_AT_FIRST:
+                self.clear()
+
+    def is_full(self, slot: TalkerSlot) -> bool:
+        """Tell whether the context of the model has no room for another position."""
+        return self._cache.room(self._number(slot)) == 0
+
+    def prefill(
+        self, slot: TalkerSlot, prompt: FloatArray, *, frames: int = 0, taps: Sequence[int | str] = ()
+    ) -> TalkerStep:
+        """Begin a sequence in a slot; as `TalkerSession.prefill`."""
+        number, tokens = self._number(slot), len(prompt)
+        self._cache.resize(
+            _slots_for(number + 1), self._roomy(self._talker.positions_at_first(tokens, frames))
+        )
+        self._cache.reset(number)
+        self._cache.reserve(number, tokens)
+        program = self._talker.program(
+            tokens, lambda graph: self._cache.view(graph, number, tokens), taps=taps
+        )
+        result = program(x=prompt, **self._cache.feed(number, tokens))
+        self._cache.advance(number, tokens)
+        return self._talker.steps(result, taps)[0]
+
+    def decode(self, slots: Sequence[TalkerSlot], rows: FloatArray) -> list[TalkerStep]:
+        """Add one position to each of some slots, with the inputs rows [slots, width].
+
+        Raises:
+            ValueError: the context of one is full.
+            EngineError: the device has not enough memory.
+        """
+        self._bring_forward(slots)
+        count = len(slots)
+        numbers = [self._number(slot) for slot in slots]
+        for number in numbers:
+            self._cache.reserve(number, 1)
+        in_order = np.empty_like(rows)
+        in_order[numbers] = rows
+        steps = self._talker.steps(self._step_program(count)(x=in_order, **self._cache.step_feed(count)))
+        for number in numbers:
+            self._cache.advance(number, 1)
+        return [steps[number] for number in numbers]
+
+    def clear(self) -> None:
+        """Let go of memory and programs. Nobody may have begun a sequence."""
+        self._cache.clear()
+        self._steps.clear()
+
+    def _roomy(self, positions: int) -> int:
+        """Round up, so that a prompt that is a little longer than others does not move them all."""
+        rounded = -(-positions // POSITIONS_STRIDE) * POSITIONS_STRIDE
+        return rounded if self.limit is None else min(rounded, self.limit)
+
+    def _number(self, slot: TalkerSlot) -> int:
+        return self._residents.index(slot)
+
+    def _bring_forward(self, slots: Sequence[TalkerSlot]) -> None:
+        """Let some slots be the first ones: a step is for the first n."""
+        wanted = {id(slot) for slot in slots}
+        behind = [slot for slot in slots if self._number(slot) >= len(slots)]
+        for number in range(len(slots)):
+            resident = self._residents[number]
+            if resident is None or id(resident) not in wanted:
+                slot = behind.pop()
+                other = self._number(slot)
+                self._cache.exchange(number, other)
+                self._residents[number], self._residents[other] = slot, resident
+
+    def _step_program(self, slots: int) -> Program:
+        signature = self._cache.signature(slots)
+        program = self._steps.get(signature)
+        if program is None:
+            self._steps = {key: known for key, known in self._steps.items() if key[0] == signature[0]}
+            program = self._steps[signature] = self._talker.program(
+                slots, lambda graph: self._cache.step_view(graph, slots), answered=slots
+            )
+        return program
+
+
+def _slots_for(count: int) -> int:
+    """Return how many slots to have for that many: a power of two, so that memory moves seldom."""
+    return 1 << (count - 1).bit_length()

@@ -1,0 +1,120 @@
+"""Speech as coroutines: what a speech asks of its models is awaited, so that many speeches can ask together.
+
+A speech is an async generator. Its maths reads as if it were alone: `step = await session.decode(row)`. What is
+behind that call decides the rest. A session of its own computes at once and nothing is ever suspended; `alone` is all
+that it takes to run such a speech. A session in a batch hands out a `Call` instead, and a scheduler makes the calls
+that wait for the same `Stage` together before it resumes their speeches. No event loop is involved.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar, cast
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+Value = TypeVar("Value")
+
+
+class Stage(ABC, Generic[Argument, Result]):
+    """A kind of call that a model answers for many speeches at once.
+
+    Attributes:
+        at_once: how many calls are made in one step of a scheduler, at most; None for all that wait.
+    """
+
+    at_once: int | None = None
+
+    @abstractmethod
+    def run(self, arguments: Sequence[Argument]) -> Sequence[Result | Exception]:
+        """Answer every argument in order, with an exception where that one alone failed.
+
+        Raises:
+            Exception: nothing could be answered.
+        """
+
+    def call(self, argument: Argument) -> Call[Argument, Result]:
+        """Return a call to be awaited."""
+        return Call(self, argument)
+
+
+class Call(Generic[Argument, Result]):
+    """One call: awaited by a speech, made by a scheduler together with others of its stage."""
+
+    def __init__(self, stage: Stage[Argument, Result], argument: Argument) -> None:
+        self.stage = stage
+        self.argument = argument
+        self._outcome: Result | Exception | None = None
+
+    def settle(self, outcome: Result | Exception) -> None:
+        """Take note of what came of it."""
+        self._outcome = outcome
+
+    def __await__(self) -> Generator[Call[Argument, Result], None, Result]:
+        yield self
+        outcome, self._outcome = self._outcome, None
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            return cast(Result, outcome)
+        finally:
+            del outcome  # or an exception would keep this frame, which keeps it
+
+
+def make_calls(calls: Sequence[Call[Any, Any]]) -> None:
+    """Make calls of one stage together; a failure of all is told to each of them."""
+    try:
+        outcomes = calls[0].stage.run([call.argument for call in calls])
+    except Exception as error:
+        outcomes = [_own_copy(error) for _ in calls]
+    for call, outcome in zip(calls, outcomes, strict=True):
+        call.settle(outcome)
+
+
+def alone(values: AsyncGenerator[Value, None]) -> Generator[Value, None, None]:
+    """Run an async generator that never suspends; its values come when they are asked for."""
+    try:
+        while True:
+            try:
+                with apart_from_event_loops():
+                    value = completed(values.__anext__())
+            except StopAsyncIteration:
+                return
+            yield value
+    finally:
+        with apart_from_event_loops():
+            completed(values.aclose())
+
+
+def completed(work: Awaitable[Value]) -> Value:
+    """Return the result of something that never suspends.
+
+    Raises:
+        RuntimeError: it does: it belongs to a scheduler.
+    """
+    try:
+        next(work.__await__())
+    except StopIteration as end:
+        return cast(Value, end.value)
+    raise RuntimeError("a speech in a batch cannot run by itself")
+
+
+@contextmanager
+def apart_from_event_loops() -> Iterator[None]:
+    """Keep async generators that begin inside from an event loop of this thread, which would take them for its own."""
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
+    try:
+        yield
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+
+
+def _own_copy(error: Exception) -> Exception:
+    """Return an exception that one of several threads may raise: a raised one remembers where."""
+    copy = type(error)(*error.args)
+    copy.__cause__ = error
+    return copy

@@ -1,0 +1,333 @@
+"""The thread of a scheduler: it resumes speeches, makes what they await together, and keeps chunks for readers."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from ..errors import EngineError
+from .calls import Call, Stage, completed, make_calls
+from .stream import Account, AudioChunk, Cancelled
+
+Request = TypeVar("Request")
+
+THREAD_NAME = "ggtts-scheduler"
+
+
+@dataclass(frozen=True)
+class Task(Generic[Request]):
+    """A speech that has not begun.
+
+    Attributes:
+        request: what it came from, complete, for `SpeechStream.request`.
+        sample_rate: samples per second.
+        account: is kept up to date by whoever makes the chunks.
+        chunks: makes the audio: an async generator that awaits calls, or a plain one that computes by itself.
+    """
+
+    request: Request
+    sample_rate: int
+    account: Account
+    chunks: AsyncGenerator[AudioChunk, None] | Generator[AudioChunk, None, None]
+
+
+class Speech:
+    """A task being done.
+
+    Attributes:
+        account: that of the task.
+        call: what it awaits.
+        chunks: what is made and not read.
+        arrived: tells its reader that there is something new.
+        interrupted: its account says that nobody wants the rest because the scheduler closes; its reader might.
+        ended: nothing more will come.
+        error: why it ended, where it failed; its reader takes it away.
+    """
+
+    def __init__(self, task: Task[Any], ahead: int | None) -> None:
+        """`ahead` is how many chunks may wait to be read, None for any number."""
+        self.account = task.account
+        self.call: Call[Any, Any] | None = None
+        self.chunks: deque[AudioChunk] = deque()
+        self.arrived: threading.Condition | None = None
+        self.interrupted = False
+        self.ended = False
+        self.error: BaseException | None = None
+        self._ahead = ahead
+        self._steps: _Steps | None = (
+            _Awaiting(task.chunks) if isinstance(task.chunks, AsyncGenerator) else _Computing(task.chunks)
+        )
+
+    @property
+    def cancelled(self) -> bool:
+        """Nobody wants the rest."""
+        return self.account.cancelled.is_set() and not self.interrupted
+
+    @property
+    def pausing(self) -> bool:
+        """It waits for its reader."""
+        return self.call is None and self._ahead is not None and len(self.chunks) >= self._ahead
+
+    @property
+    def takes_turns(self) -> bool:
+        """It computes by itself, and so after each chunk the others come first."""
+        return isinstance(self._steps, _Computing)
+
+    def go_on(self) -> Call[Any, Any] | AudioChunk | None:
+        """Return the next call that it awaits, or the next chunk; None at its end."""
+        assert self._steps is not None
+        self.call = None
+        self.account.stopwatch.resume()
+        return self._steps.next()
+
+    def leave(self) -> None:
+        """Let go of what it runs on, wherever it stands."""
+        steps, self._steps, self.call = self._steps, None, None
+        self.account.stopwatch.pause()
+        if steps is not None:
+            steps.close()
+
+
+class Lockstep:
+    """Speeches in the order they came, the first `capacity` of them active, and the thread that makes them.
+
+    One lock guards what readers and the thread share. Nothing is computed while it is held.
+    """
+
+    def __init__(
+        self, capacity: int, stages: Sequence[Stage[Any, Any]], release: Callable[[], None] | None
+    ) -> None:
+        self._capacity = capacity
+        self._stages = tuple(stages)
+        self._release = release
+        # Reentrant, as the garbage collector may close a forgotten stream at any point of this thread's work.
+        self._lock = threading.RLock()
+        self._news = threading.Condition(self._lock)
+        self._waiting: deque[Speech] = deque()
+        self._active: list[Speech] = []
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def add(self, speech: Speech) -> None:
+        """Put a speech behind the others.
+
+        Raises:
+            EngineError: the scheduler is closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise _closed()
+            speech.arrived = threading.Condition(self._lock)
+            self._waiting.append(speech)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
+                self._thread.start()
+            self._news.notify_all()
+
+    def count(self) -> tuple[int, int]:
+        """Return how many speeches are active, and how many wait for a place."""
+        with self._lock:
+            return len(self._active), len(self._waiting)
+
+    def take(self, speech: Speech) -> AudioChunk | None:
+        """Return the next chunk of a speech once there is one; None at its end."""
+        with self._lock:
+            assert speech.arrived is not None
+            while not (speech.chunks or speech.ended or speech.cancelled):
+                speech.arrived.wait()
+            if speech.cancelled:
+                return None
+            if speech.chunks:
+                chunk = speech.chunks.popleft()
+                speech.account.unheard = len(speech.chunks)
+                self._news.notify_all()
+                return chunk
+            error, speech.error = speech.error, None
+        try:
+            if error is not None:
+                raise error
+            return None
+        finally:
+            del error  # or it would keep this frame, which keeps it
+
+    def cancel(self, speech: Speech) -> None:
+        """Tell that nobody wants the rest of a speech."""
+        with self._lock:
+            speech.chunks.clear()
+            speech.error = None
+            if speech.ended:
+                return
+            speech.account.cancelled.set()
+            speech.interrupted = False
+            if speech.arrived is not None:
+                speech.arrived.notify_all()
+            self._news.notify_all()
+
+    def close(self) -> None:
+        """End all speeches and the thread, those that compute by themselves at the step of their model at hand."""
+        with self._lock:
+            self._closed = True
+            for speech in self._active:
+                if not speech.cancelled:
+                    speech.interrupted = True
+                    speech.account.cancelled.set()
+            self._news.notify_all()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        try:
+            while self._has_work():
+                self._step()
+        finally:
+            self._end_all()
+            if self._release is not None:
+                self._release()
+
+    def _has_work(self) -> bool:
+        """Wait until a speech can go on; return False when all are to end instead."""
+        with self._lock:
+            while not self._closed:
+                self._admit()
+                if any(speech.cancelled or not speech.pausing for speech in self._active):
+                    return True
+                self._news.wait()
+            return False
+
+    def _admit(self) -> None:
+        while self._waiting and len(self._active) < self._capacity:
+            speech = self._waiting.popleft()
+            if not speech.cancelled:
+                self._active.append(speech)
+        self._waiting = deque(speech for speech in self._waiting if not speech.cancelled)
+
+    def _step(self) -> None:
+        """Let every speech take one step of every stage, so that all of them stay abreast."""
+        for speech in list(self._active):
+            if speech.cancelled:
+                self._end(speech)
+            elif speech.call is None:
+                self._advance(speech)
+        for stage in self._stages:
+            together = [speech for speech in self._active if _awaits(speech, stage)][: stage.at_once]
+            if together:
+                make_calls([speech.call for speech in together if speech.call])
+            for speech in together:
+                self._advance(speech)
+
+    def _advance(self, speech: Speech) -> None:
+        """Let a speech run until it awaits a call, pauses or ends."""
+        try:
+            while not speech.pausing:
+                reached = speech.go_on()
+                if reached is None:
+                    self._end(speech)
+                    return
+                if isinstance(reached, Call):
+                    speech.call = reached
+                    return
+                self._deliver(speech, reached)
+                if speech.takes_turns:
+                    return
+            speech.account.stopwatch.pause()
+        except Cancelled:
+            self._end(speech, _closed() if speech.interrupted else None)
+        except BaseException as error:
+            # Whatever it is, it belongs to the reader of this speech, and the thread to the others.
+            self._end(speech, error)
+
+    def _deliver(self, speech: Speech, chunk: AudioChunk) -> None:
+        with self._lock:
+            if not speech.cancelled:
+                speech.chunks.append(chunk)
+                speech.account.unheard = len(speech.chunks)
+            _notify(speech)
+
+    def _end(self, speech: Speech, error: BaseException | None = None) -> None:
+        try:
+            speech.leave()
+        except BaseException as failure:
+            error = error or failure
+        with self._lock:
+            if speech in self._active:
+                self._active.remove(speech)
+            speech.ended, speech.error = True, error
+            _notify(speech)
+
+    def _end_all(self) -> None:
+        with self._lock:
+            self._closed = True
+            left = [*self._active, *self._waiting]
+            self._waiting.clear()
+        for speech in left:
+            self._end(speech, None if speech.cancelled else _closed())
+
+
+class _Steps(Protocol):
+    """A task, step by step."""
+
+    def next(self) -> Call[Any, Any] | AudioChunk | None:
+        """Go on to the next call or chunk; None at the end."""
+
+    def close(self) -> None:
+        """Let go of everything, wherever it stands."""
+
+
+class _Awaiting:
+    """A task that awaits calls."""
+
+    def __init__(self, chunks: AsyncGenerator[AudioChunk, None]) -> None:
+        self._chunks = chunks
+        self._step: Generator[Any, Any, AudioChunk] | None = None
+
+    def next(self) -> Call[Any, Any] | AudioChunk | None:
+        step, self._step = self._step or self._chunks.__anext__().__await__(), None
+        try:
+            call: Call[Any, Any] = next(step)
+        except StopAsyncIteration:
+            return None
+        except StopIteration as reached:
+            chunk: AudioChunk = reached.value
+            return chunk
+        self._step = step
+        return call
+
+    def close(self) -> None:
+        step, self._step = self._step, None
+        try:
+            if step is not None:
+                step.throw(Cancelled())
+        except (Cancelled, StopAsyncIteration):
+            pass
+        finally:
+            completed(self._chunks.aclose())
+
+
+class _Computing:
+    """A task that computes by itself."""
+
+    def __init__(self, chunks: Generator[AudioChunk, None, None]) -> None:
+        self._chunks = chunks
+
+    def next(self) -> AudioChunk | None:
+        return next(self._chunks, None)
+
+    def close(self) -> None:
+        self._chunks.close()
+
+
+def _awaits(speech: Speech, stage: Stage[Any, Any]) -> bool:
+    return not speech.cancelled and speech.call is not None and speech.call.stage is stage
+
+
+def _notify(speech: Speech) -> None:
+    if speech.arrived is not None:
+        speech.arrived.notify_all()
+
+
+def _closed() -> EngineError:
+    return EngineError("the scheduler was closed")

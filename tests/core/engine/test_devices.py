@@ -1,0 +1,84 @@
+"""Which device is taken when nobody names one: GPUs that this machine does not have are played by stand-ins."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ggtts import _native
+from ggtts.core.engine import Engine
+from ggtts.core.engine import device as device_module
+from ggtts.core.engine.device import choose_device
+from ggtts.core.errors import EngineError
+
+GIGABYTE = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU as `_native.devices` lists it."""
+
+    name: str
+    free: int
+    description: str = "a card"
+    kind: str = "gpu"
+
+    @property
+    def memory(self) -> tuple[int, int]:
+        return 8 * GIGABYTE, self.free
+
+
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch) -> list[Card]:
+    """The GPUs of this machine, to be filled by the test; none is named by the environment."""
+    present: list[Card] = []
+    cpus = [info for info in _native.devices() if info.kind == "cpu"]
+
+    class Native:
+        set_log = staticmethod(_native.set_log)
+        load_backends = staticmethod(_native.load_backends)
+
+        @staticmethod
+        def devices() -> list[object]:
+            return [*present, *cpus]
+
+    monkeypatch.setattr(device_module, "_native", Native)
+    monkeypatch.delenv("GGTTS_DEVICE", raising=False)
+    return present
+
+
+def test_the_first_card_with_room_is_taken(cards: list[Card], caplog: pytest.LogCaptureFixture) -> None:
+    cards += [Card("cuda0", GIGABYTE // 2), Card("cuda1", 4 * GIGABYTE)]
+    assert choose_device(None, 2 * GIGABYTE).name == "cuda1"
+    assert [record.getMessage() for record in caplog.records] == [
+        "cuda0 has 500 MB free where about 2000 MB are needed: not using it"
+    ]
+    assert choose_device(None, GIGABYTE // 4).name == "cuda0"
+
+
+def test_the_cpu_stands_in_for_a_full_card(cards: list[Card], caplog: pytest.LogCaptureFixture) -> None:
+    cards += [Card("cuda0", 1)]
+    assert choose_device(None, GIGABYTE).kind == "cpu"
+    assert len(caplog.records) == 1
+    assert choose_device("cuda0", GIGABYTE).name == "cuda0", "who names a card gets it, or its error"
+
+
+def test_the_room_is_that_of_the_files(cards: list[Card], tmp_path: Path) -> None:
+    file = tmp_path / "weights.gguf"
+    file.write_bytes(bytes(1000))
+    cards += [Card("cuda0", 100_000_000)]
+    assert Engine(threads=1, files=(file, tmp_path / "missing.gguf")).device.kind == "cpu"
+
+
+def test_a_card_that_does_not_start_is_left_alone(
+    cards: list[Card], caplog: pytest.LogCaptureFixture
+) -> None:
+    cards += [Card("cuda0", GIGABYTE)]
+    with caplog.at_level(logging.WARNING, logger="ggtts.engine"):
+        assert Engine(threads=1).device.kind == "cpu"
+    assert caplog.records[0].getMessage().endswith("using the CPU")
+    with pytest.raises(EngineError, match="no device 'cuda0'"):
+        Engine("cuda0", threads=1)

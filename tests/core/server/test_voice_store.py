@@ -1,0 +1,156 @@
+"""Registered voices survive, whatever happens to the process."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ggtts.core.errors import AudioFileError, OutputError, UsageError
+from ggtts.core.output_files import PartFile
+from ggtts.core.server.voice_parts import VoiceParts
+from ggtts.core.server.voice_store import SUFFIX, VoiceStore, checked_name
+from support.humming_family import HummingFamily
+
+EMBEDDING = np.array([1, 2, 3, 0.1], np.float32)
+CODES = np.arange(3 * 16, dtype=np.int32).reshape(3, 16)
+PARTS = VoiceParts("humming", EMBEDDING, CODES, "What is said: ä.", 0.05)
+clone = HummingFamily().clone
+
+
+def test_a_voice_comes_back_after_a_restart(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "voices"
+    VoiceStore(folder, clone).add("Zoë B", PARTS)
+    found = VoiceStore(folder, clone).find("zoë b")
+    assert found is not None
+    assert found.name == "Zoë B"
+    assert found.created > 0
+    assert found.parts.text == PARTS.text
+    assert found.parts.rms == PARTS.rms
+    np.testing.assert_array_equal(found.parts.embedding, EMBEDDING)
+    np.testing.assert_array_equal(found.parts.codes, CODES)
+    assert [path.name for path in folder.iterdir()] == [f"zo%C3%AB b{SUFFIX}"]
+
+
+def test_names_are_one_in_any_case_and_the_last_one_stays(tmp_path: Path) -> None:
+    store = VoiceStore(tmp_path, clone)
+    store.add("Eva", PARTS)
+    store.add("EVA", VoiceParts("humming", EMBEDDING))
+    assert [voice.name for voice in store.all()] == ["EVA"]
+    assert [voice.name for voice in VoiceStore(tmp_path, clone).all()] == ["EVA"]
+    assert store.remove("eva")
+    assert not store.remove("eva")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failure_while_writing_leaves_the_old_voice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = VoiceStore(tmp_path, clone)
+    store.add("eva", PARTS)
+
+    def full(part: PartFile) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PartFile, "publish", full)
+    with pytest.raises(OutputError, match="No space left"):
+        store.add("eva", VoiceParts("humming", EMBEDDING))
+    monkeypatch.undo()
+    assert len(list(tmp_path.iterdir())) == 1
+    for survivor in (store, VoiceStore(tmp_path, clone)):
+        found = survivor.find("eva")
+        assert found is not None
+        assert found.parts.text == PARTS.text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"format": "ggtts voice", "version": 2}',
+        b'{"format": "ggtts voice", "version": 1, "name": "bad"}',
+        b'{"format": "ggtts voice", "version": 1, "name": "bad", "family": "humming", "spk": "*"}',
+        b'{"format": "ggtts voice", "version": 1, "name": "bad", "family": "humming", "spk": "AAAA"}',
+        b'{"format": "ggtts voice", "version": 1, "name": "../x", "family": "humming"}',
+        b'{"format": "ggtts voice", "version": 1, "name": "bad", "family": "humming", "rvq": "AAAA", "codebooks": 0}',
+        b'{"format": "ggtts voice", "version": 1, "name": "bad", "family": "humming", "rms": "NaN"}',
+        b"[" * 100_000,
+        os.urandom(100),
+    ],
+    ids=range(12),
+)
+def test_a_damaged_file_costs_one_voice(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    VoiceStore(tmp_path, clone).add("good", PARTS)
+    (tmp_path / f"bad{SUFFIX}").write_bytes(content)
+    assert [voice.name for voice in VoiceStore(tmp_path, clone).all()] == ["good"]
+    assert "bad" in caplog.text
+    assert (tmp_path / f"bad{SUFFIX}").read_bytes() == content
+
+
+def test_a_voice_of_another_model_is_left_alone(tmp_path: Path) -> None:
+    VoiceStore(tmp_path, lambda parts: parts).add("wide", VoiceParts("other", np.ones(9, np.float32)))
+    assert VoiceStore(tmp_path, clone).all() == []
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_that_cannot_be_used_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OutputError, match="cannot make the folder"):
+        VoiceStore(tmp_path / "file" / "voices", clone)
+    if os.geteuid() != 0:
+        tmp_path.chmod(0o500)
+        with pytest.raises(OutputError, match="cannot keep voices"):
+            VoiceStore(tmp_path, clone)
+        tmp_path.chmod(0o700)
+
+
+def test_in_memory_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = VoiceStore(None, clone)
+    store.add("eva", PARTS)
+    assert store.find("Eva")
+    assert store.remove("eva")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["eva", "Zoë", "小明", "Dr. Who's 2-nd", "a", "x" * 64, "  eva  "])
+def test_names_that_can_be(name: str) -> None:
+    assert checked_name(name) == name.strip()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " ",
+        ".",
+        "..",
+        "../eva",
+        "a/b",
+        "a\\b",
+        "a..b",
+        "eva.",
+        "-eva",
+        "a\nb",
+        "a\0b",
+        "<b>",
+        "x" * 65,
+        "é" * 33,
+        "a:b",
+    ],
+)
+def test_names_that_cannot_be(name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be that of a voice"):
+        checked_name(name)
+
+
+def test_parts_need_their_format() -> None:
+    with pytest.raises(AudioFileError, match="holds no voice"):
+        VoiceParts.from_json(json.loads('{"name": "x"}'), "x.json")
