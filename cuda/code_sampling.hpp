@@ -1,6 +1,6 @@
-// The sampling chain of native/sampler.cpp by a block of threads: temperature, top-k with its ties, top-p, and one
-// draw in vocabulary order. Nothing is sorted: every threshold is found bit by bit, by counting or adding up what
-// lies beyond it.
+// The sampling chain of native/sampler.cpp by a block of threads: temperature, top-k with its ties, top-p,
+// and one draw in vocabulary order. Nothing is sorted: every threshold is found bit by bit, by counting or
+// adding up what lies beyond it.
 #pragma once
 
 #include <cmath>
@@ -46,7 +46,8 @@ public:
     GGTTS_ANYWHERE int choose(const float *logits, const Draw &draw, uint64_t codebook) {
         const float infinity = float_of_bits(0x7F800000U);
         block_.each(entries_, [&](int i) { scores_[i] = fresh(logits + i); });
-        const int bad = block_.template total<int>(entries_, [&](int i) { return scores_[i] < infinity ? 0 : 1; });
+        const int bad =
+            block_.template total<int>(entries_, [&](int i) { return scores_[i] < infinity ? 0 : 1; });
         const float best = block_.template highest<float>(entries_, [&](int i) { return scores_[i]; });
         if (bad != 0 || best == -infinity)
             return -1;
@@ -54,9 +55,8 @@ public:
             return first_best(best);
         block_.each(entries_, [&](int i) { scores_[i] = (scores_[i] - best) / draw.temperature; });
         const uint32_t threshold = keep_top_k(draw.top_k);
-        block_.each(entries_, [&](int i) {
-            weights_[i] = order(scores_[i]) >= threshold ? expf(scores_[i]) : 0.0F;
-        });
+        block_.each(entries_,
+                    [&](int i) { weights_[i] = order(scores_[i]) >= threshold ? expf(scores_[i]) : 0.0F; });
         if (draw.cut >= 0)
             keep_top_p(draw.cut);
         return pick(philox_uniform(draw.seed, draw.subsequence + codebook));
@@ -71,7 +71,8 @@ private:
 
     // Returns the lowest score that stays, in the order of `order`.
     GGTTS_ANYWHERE uint32_t keep_top_k(int count) const {
-        const uint32_t lowest = order(float_of_bits(0xFF7FFFFFU));  // the lowest finite number: -inf is impossible
+        const uint32_t lowest =
+            order(float_of_bits(0xFF7FFFFFU));  // the lowest finite number: -inf is impossible
         if (count <= 0 || count >= entries_)
             return lowest;
         const uint32_t found = largest(32, [&](uint32_t bound) {
@@ -81,18 +82,17 @@ private:
         return found > lowest ? found : lowest;
     }
 
-    // In ascending order tokens go while their share is at most `cut`; of equal scores the lower id goes first, and
-    // the last token never does.
+    // In ascending order tokens go while their share is at most `cut`; of equal scores the lower id goes
+    // first, and the last token never does.
     GGTTS_ANYWHERE void keep_top_p(float cut) const {
         const double all = total_below(0xFFFFFFFFU);
         const uint32_t best = order(0.0F);
-        uint32_t bound = largest(32, [&](uint32_t candidate) {
-            return static_cast<float>(total_below(candidate) / all) <= cut;
-        });
+        uint32_t bound = largest(
+            32, [&](uint32_t candidate) { return static_cast<float>(total_below(candidate) / all) <= cut; });
         bound = bound < best ? bound : best;
         const double below = total_below(bound);
-        const int last = block_.template highest<int>(
-            entries_, [&](int i) { return order(scores_[i]) == bound ? i : 0; });
+        const int last =
+            block_.template highest<int>(entries_, [&](int i) { return order(scores_[i]) == bound ? i : 0; });
         const auto first = static_cast<int>(largest(entry_bits_, [&](uint32_t candidate) {
             const auto id = static_cast<int>(candidate);
             const double ties = block_.template total<double>(entries_, [&](int i) {

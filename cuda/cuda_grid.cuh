@@ -9,6 +9,19 @@ inline constexpr unsigned all_lanes = 0xFFFFFFFFU;
 // Floats at the start of shared memory that sums over a block pass through: a double per warp.
 inline constexpr int reserved_floats = 2 * 32;
 
+// Instructions that CUDA C++ has no name for.
+__device__ __forceinline__ void prefetch_line(const uint8_t *memory) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(memory));
+}
+__device__ __forceinline__ void release_one(uint32_t *counter) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+__device__ __forceinline__ uint32_t acquire(const uint32_t *counter) {
+    uint32_t value = 0;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
+    return value;
+}
+
 class CudaWarp {
 public:
     __device__ CudaWarp() : lane_(static_cast<int>(threadIdx.x) % lanes) {}
@@ -49,8 +62,8 @@ public:
     }
 
 private:
-    // Each step adds the values of two halves of the warp; as long as there are several, each half keeps one half
-    // of them. Every sum is made in the same order, however many there are.
+    // Each step adds the values of two halves of the warp; as long as there are several, each half keeps one
+    // half of them. Every sum is made in the same order, however many there are.
     template <int count, int step, class Take>
     __device__ __forceinline__ void scatter(float *values, int first, Take take) const {
         if constexpr (step == 0) {
@@ -71,7 +84,8 @@ private:
         }
     }
 
-    // The last value of a lane: all lanes that differ in the remaining steps only come to know it, one takes it.
+    // The last value of a lane: all lanes that differ in the remaining steps only come to know it, one takes
+    // it.
     template <int largest_step, class Take>
     __device__ __forceinline__ void finish(float value, int index, Take take) const {
 #pragma unroll
@@ -114,14 +128,15 @@ public:
 
     template <class Number, class Function>
     __device__ __forceinline__ Number highest(int count, Function function) const {
-        return combine<Number>(count, function(0), function, [](Number a, Number b) { return a > b ? a : b; });
+        return combine<Number>(count, function(0), function,
+                               [](Number a, Number b) { return a > b ? a : b; });
     }
 
     // Only the second-level cache is filled: nothing waits for it.
     __device__ __forceinline__ void prefetch(const uint8_t *memory, int64_t bytes) const {
         constexpr int64_t line = 128;
         for (int64_t at = line * threadIdx.x; at < bytes; at += line * blockDim.x)
-            asm volatile("prefetch.global.L2 [%0];" ::"l"(memory + at));
+            prefetch_line(memory + at);
     }
 
 private:
@@ -161,17 +176,15 @@ public:
     }
 
 private:
-    // Arrivals are counted over all phases, so nothing has to be set back. The release and the acquire of one thread
-    // hold for its block through the block's own barriers (PTX memory model, causality order).
+    // Arrivals are counted over all phases, so nothing has to be set back. The release and the acquire of one
+    // thread hold for its block through the block's own barriers (PTX memory model, causality order).
     __device__ __forceinline__ void wait_for_all() {
         __syncthreads();
         if (threadIdx.x == 0) {
             wanted_ += gridDim.x;
-            asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrivals_) : "memory");
-            uint32_t arrived = 0;
-            do {
-                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(arrived) : "l"(arrivals_) : "memory");
-            } while (arrived < wanted_);
+            release_one(arrivals_);
+            while (acquire(arrivals_) < wanted_) {
+            }
         }
         __syncthreads();
     }

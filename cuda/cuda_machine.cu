@@ -99,7 +99,8 @@ public:
                                        shared_limit_ - static_cast<int>(attributes.sharedSizeBytes)),
                   "shared memory");
             int resident = 0;
-            check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel.function, kernel.threads, shared),
+            check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel.function, kernel.threads,
+                                                                shared),
                   "the blocks it holds");
             if (resident > 0)
                 return columns;
@@ -116,7 +117,8 @@ public:
               "shared memory");
         void *arguments[] = {const_cast<Model *>(&model), const_cast<Buffers *>(&buffers)};
         check(cudaLaunchCooperativeKernel(kernel.function, dim3(static_cast<unsigned>(blocks_)),
-                                          dim3(static_cast<unsigned>(kernel.threads)), arguments, shared, stream_),
+                                          dim3(static_cast<unsigned>(kernel.threads)), arguments, shared,
+                                          stream_),
               "the launch of a frame");
     }
 

@@ -26,7 +26,7 @@ public:
     template <class Function>
     float sum(Function function) const {
         float result = 0;
-        sums<1>([&](int lane, float(&values)[1]) { values[0] = function(lane); },
+        sums<1>([&](int lane, float (&values)[1]) { values[0] = function(lane); },
                 [&](int, float total) { result = total; });
         return result;
     }
@@ -40,7 +40,8 @@ public:
         return result;
     }
 
-    // Many sums at once: add(lane, values) adds to the values of a lane, take(index, total) is given each sum.
+    // Many sums at once: add(lane, values) adds to the values of a lane, take(index, total) is given each
+    // sum.
     template <int count, class Add, class Take>
     void sums(Add add, Take take) const {
         float values[lanes][count] = {};

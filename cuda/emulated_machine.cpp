@@ -76,6 +76,12 @@ std::unique_ptr<Machine> emulated_machine(int blocks, int warps) {
     return std::make_unique<EmulatedMachine>(blocks, warps);
 }
 
+int emulated_choice(const float *logits, int entries, const Draw &draw, uint64_t codebook) {
+    std::vector<float> shared(static_cast<size_t>(sampling_scratch(entries)));
+    const EmulatedBlock block(0, 1, 1, shared.data());
+    return CodeSampler(block, entries).choose(logits, draw, codebook);
+}
+
 #ifndef GGTTS_CUDA
 std::unique_ptr<Machine> cuda_machine(int) {
     throw std::runtime_error("this module was built without CUDA");

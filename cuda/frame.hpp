@@ -1,8 +1,8 @@
-// A whole frame of the code predictor: all positions, all layers, every choice. Each phase ends when all blocks are
-// done with it, and blocks tell each other things between phases only.
+// A whole frame of the code predictor: all positions, all layers, every choice. Each phase ends when all
+// blocks are done with it, and blocks tell each other things between phases only.
 //
-// The network is Qwen3's decoder (Qwen3 technical report, section 2), one position at a time: position 0 is the
-// talker's state, position p the embedding of code p - 1, and what leaves position p >= 1 chooses code p.
+// The network is Qwen3's decoder (Qwen3 technical report, section 2), one position at a time: position 0 is
+// the talker's state, position p the embedding of code p - 1, and what leaves position p >= 1 chooses code p.
 #pragma once
 
 #include "code_sampling.hpp"
@@ -109,7 +109,8 @@ private:
     }
 
     // x += matrix * source
-    GGTTS_ANYWHERE void add_product(const Matrix &matrix, const float *source, int width, const Matrix &next) {
+    GGTTS_ANYWHERE void add_product(const Matrix &matrix, const float *source, int width,
+                                    const Matrix &next) {
         grid_.phase([&](const auto &block) {
             if (next.data != nullptr)
                 prefetch<Type>(block, next);
@@ -186,9 +187,8 @@ private:
                     buffers_.sums[column * width + i] += value;
                     buffers_.entry[column * width + i] = value;
                 });
-                block.each(1, [&](int) {
-                    buffers_.codes[column * (sizes_.codebooks - 1) + position - 1] = code;
-                });
+                block.each(
+                    1, [&](int) { buffers_.codes[column * (sizes_.codebooks - 1) + position - 1] = code; });
             }
         });
     }
@@ -204,7 +204,8 @@ inline int64_t shared_size(const Model &model, int columns, int blocks, int warp
     const Sizes &sizes = model.sizes;
     const int attended = sizes.heads * sizes.head_dim, qkv = attended + 2 * sizes.kv_heads * sizes.head_dim;
     const auto product = [&](int rows, int width) {
-        const int64_t squares = squares_size(width, columns), partial = partial_size(rows, width, columns, blocks);
+        const int64_t squares = squares_size(width, columns),
+                      partial = partial_size(rows, width, columns, blocks);
         return static_cast<int64_t>(columns) * padded(width) + (squares > partial ? squares : partial);
     };
     const int64_t needs[] = {product(qkv, sizes.width),

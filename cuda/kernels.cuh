@@ -14,7 +14,7 @@ constexpr int warps_for(int columns) {
 }
 
 template <class Type, int columns>
-__global__ void __launch_bounds__(warps_for(columns) *lanes, 1)
+__global__ void __launch_bounds__(warps_for(columns) * lanes, 1)
     frame_kernel(const __grid_constant__ Model model, const __grid_constant__ Buffers buffers) {
     extern __shared__ float shared[];
     CudaGrid grid(shared, buffers.arrivals);

@@ -31,17 +31,19 @@ public:
 
     // How many columns a kernel can take together, of 1, 2, 4, 8, 16; 0: not even one.
     virtual int most_columns(WeightKind kind, const Model &model) = 0;
-    // Computes a frame with a kernel for `columns` columns. Returns when it is done and all uploads and downloads
-    // asked for before and after it are seen in `finish`.
+    // Begins to compute a frame with a kernel for `columns` columns, after what was asked for before.
     virtual void run(WeightKind kind, int columns, const Model &model, const Buffers &buffers) = 0;
+    // Waits for everything that was asked for.
     virtual void finish() = 0;
 };
 
 inline constexpr int column_counts[] = {16, 8, 4, 2, 1};
 
 std::unique_ptr<Machine> emulated_machine(int blocks, int warps);
-// Device number `index` of the CUDA runtime. Throws std::runtime_error: this module was built without CUDA, or the
-// device cannot hold all blocks of a kernel at once.
+// One choice of the kernel, emulated: the code, -1 where the logits are no numbers.
+int emulated_choice(const float *logits, int entries, const Draw &draw, uint64_t codebook);
+// Device number `index` of the CUDA runtime. Throws std::runtime_error: this module was built without CUDA,
+// or the device cannot hold all blocks of a kernel at once.
 std::unique_ptr<Machine> cuda_machine(int index);
 bool has_cuda();
 

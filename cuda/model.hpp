@@ -1,4 +1,5 @@
-// What the kernel of the code predictor works on: sizes, weights and buffers, all of them in the memory of its device.
+// What the kernel of the code predictor works on: sizes, weights and buffers, all of them in the memory of
+// its device.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,8 @@
 
 namespace ggtts::predictor {
 
-// Weights of one matrix row that a warp reads at once; rows are padded to a multiple of it (see weight_types.hpp).
+// Weights of one matrix row that a warp reads at once; rows are padded to a multiple of it (see
+// weight_types.hpp).
 inline constexpr int chunk_width = 512;
 // Rows that a warp works on at once: activations are read from shared memory once for all of them.
 inline constexpr int rows_together = 4;
@@ -22,7 +24,8 @@ constexpr int padded(int width) {
     return whole_chunks(width) * chunk_width;
 }
 
-// All from the file. A frame has as many positions as codebooks: the talker's state, then every code but the last.
+// All from the file. A frame has as many positions as codebooks: the talker's state, then every code but the
+// last.
 struct Sizes {
     int layers, width, ffn_width, heads, kv_heads, head_dim, talker_width, codebooks, entries;
     float norm_eps;
@@ -59,7 +62,7 @@ struct Draw {
     uint64_t seed;
     uint64_t subsequence;  // of code 0; that of code c is c more
     float temperature;
-    float cut;    // 1 - top_p; below 0: off
+    float cut;      // 1 - top_p; below 0: off
     int32_t top_k;  // 0: off
     int32_t greedy;
 };
@@ -67,16 +70,16 @@ struct Draw {
 // Rows are columns of the batch, as many as the kernel was compiled for; `columns` of them are in use.
 struct Buffers {
     int columns;
-    uint32_t *arrivals;    // of the grid's barrier; zero at the start
-    const Draw *draws;     // [columns]
-    const float *inputs;   // [columns][2][talker_width]: the talker's state, the embedding of code 0
-    int32_t *codes;        // [columns][codebooks - 1]; -1 where the logits are no numbers
-    float *sums;           // [columns][talker_width]: the embeddings of all codes
-    float *entry;          // [columns][talker_width], what enters at a position; `x` itself without a projection
-    float *x;              // [columns][width], the residual stream
-    float *qkv;            // [columns][rows of qkv]
-    float *attended;       // [columns][heads * head_dim]
-    float *gated;          // [columns][ffn_width]
+    uint32_t *arrivals;   // of the grid's barrier; zero at the start
+    const Draw *draws;    // [columns]
+    const float *inputs;  // [columns][2][talker_width]: the talker's state, the embedding of code 0
+    int32_t *codes;       // [columns][codebooks - 1]; -1 where the logits are no numbers
+    float *sums;          // [columns][talker_width]: the embeddings of all codes
+    float *entry;     // [columns][talker_width], what enters at a position; `x` itself without a projection
+    float *x;         // [columns][width], the residual stream
+    float *qkv;       // [columns][rows of qkv]
+    float *attended;  // [columns][heads * head_dim]
+    float *gated;     // [columns][ffn_width]
     float *keys, *values;  // [layers][columns][kv_heads][codebooks][head_dim]
     float *logits;         // [codebooks - 1][columns][entries]
 };

@@ -1,4 +1,5 @@
-// What lets one source be a CUDA kernel and plain C++: the kernel for GPUs, the same phases emulated for tests.
+// What lets one source be a CUDA kernel and plain C++: the kernel for GPUs, the same phases emulated for
+// tests.
 #pragma once
 
 #include <cstdint>

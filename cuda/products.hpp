@@ -26,8 +26,8 @@ GGTTS_ANYWHERE void prefetch(const Block &block, const Matrix &matrix) {
     block.prefetch(matrix.data + share.first * bytes_of_group, share.count * bytes_of_group);
 }
 
-// Copies [columns][width] into shared memory, each column followed by zeros up to whole chunks. The width is a
-// multiple of 4.
+// Copies [columns][width] into shared memory, each column followed by zeros up to whole chunks. The width is
+// a multiple of 4.
 template <int columns, class Block>
 GGTTS_ANYWHERE void stage(const Block &block, const float *source, int width, float *staged) {
     const int quads = padded(width) / 4;
@@ -120,21 +120,21 @@ struct Products {
     }
 };
 
-// Multiplies a block's share of the rows with what is staged. A task of a warp is one chunk of one group, so there
-// is work for all warps where a block has few rows.
+// Multiplies a block's share of the rows with what is staged. A task of a warp is one chunk of one group, so
+// there is work for all warps where a block has few rows.
 template <class Type, int columns, class Block>
 GGTTS_ANYWHERE Products<columns> multiply(const Block &block, const Matrix &matrix, const float *staged,
                                           float *partial) {
     constexpr int size = rows_together * columns;
     const Share share = share_of(matrix, block.index(), block.blocks());
     const int stride = matrix.chunks * chunk_width;
-    const uint8_t *first = matrix.data + static_cast<int64_t>(share.first) * matrix.chunks * rows_together *
-                                             Type::chunk_bytes;
+    const uint8_t *first =
+        matrix.data + static_cast<int64_t>(share.first) * matrix.chunks * rows_together * Type::chunk_bytes;
     block.each_task(share.count * matrix.chunks, [&](const auto &warp, int task) {
         const uint8_t *chunks = first + static_cast<int64_t>(task) * rows_together * Type::chunk_bytes;
         const float *inputs = staged + task % matrix.chunks * chunk_width;
         warp.template sums<size>(
-            [&](int lane, float(&sums)[size]) {
+            [&](int lane, float (&sums)[size]) {
                 accumulate<Type, columns>(chunks, inputs, stride, lane, sums);
             },
             [&](int index, float sum) { partial[task * size + index] = sum; });

@@ -37,8 +37,8 @@ constexpr int64_t attention_scratch(int head_dim, int positions) {
     return 2 * head_dim + positions;
 }
 
-// One head of one column. The positions before are in `keys` and `values`, of a key head that several heads share;
-// the new one is with its heads: only the first of them adds it, for later positions.
+// One head of one column. The positions before are in `keys` and `values`, of a key head that several heads
+// share; the new one is with its heads: only the first of them adds it, for later positions.
 struct Head {
     const float *query, *key, *value;  // of the new position
     float *keys, *values;              // [positions][head_dim]
@@ -47,8 +47,8 @@ struct Head {
 };
 
 template <class Warp>
-GGTTS_ANYWHERE void attend(const Warp &warp, const Model &model, const Layer &layer, int position, const Head &head,
-                           float *scratch) {
+GGTTS_ANYWHERE void attend(const Warp &warp, const Model &model, const Layer &layer, int position,
+                           const Head &head, float *scratch) {
     const int size = model.sizes.head_dim;
     const float *rotation = model.rotation + position * size;
     float *query = scratch, *key = scratch + size, *weights = scratch + 2 * size;
@@ -66,13 +66,14 @@ GGTTS_ANYWHERE void attend(const Warp &warp, const Model &model, const Layer &la
     const float scale = 1.0F / sqrtf(static_cast<float>(size));
     for (int first = 0; first <= position; first += keys_together) {
         warp.template sums<keys_together>(
-            [&](int lane, float(&sums)[keys_together]) {
+            [&](int lane, float (&sums)[keys_together]) {
                 for (int i = lane; i < size; i += lanes) {
 #pragma unroll
                     for (int n = 0; n < keys_together; ++n) {
                         const int other = first + n;
                         if (other <= position) {
-                            const float value = other == position ? key[i] : fresh(head.keys + other * size + i);
+                            const float value =
+                                other == position ? key[i] : fresh(head.keys + other * size + i);
                             sums[n] = fmaf(query[i], value, sums[n]);
                         }
                     }

@@ -1,8 +1,8 @@
 // How each type of weight lies in memory, and how a lane of a warp reads it.
 //
-// A warp reads a chunk of 512 weights of a row: each lane 16 of them, in loads of 16 bytes that lie side by side.
-// Lane l has four runs of four weights, run j begins at 128 j + 4 l: so the lanes read activations side by side, too,
-// and never wait for each other's bank of shared memory.
+// A warp reads a chunk of 512 weights of a row: each lane 16 of them, in loads of 16 bytes that lie side by
+// side. Lane l has four runs of four weights, run j begins at 128 j + 4 l: so the lanes read activations side
+// by side, too, and never wait for each other's bank of shared memory.
 #pragma once
 
 #include "model.hpp"
@@ -14,7 +14,8 @@ inline constexpr int lanes = 32;
 inline constexpr int runs = 4;        // of a lane in a chunk
 inline constexpr int run_length = 4;  // weights
 
-// Blocks of 32 signed bytes with one half as scale: 512 bytes, then the scales of runs 0 .. 3 for lanes 0 .. 7, 8 .. 15, ...
+// Blocks of 32 signed bytes with one half as scale: 512 bytes, then the scales of runs 0 .. 3 for lanes 0 ..
+// 7, 8 .. 15, ...
 struct EightBits {
     static constexpr int weight_bytes = 1;
     static constexpr int chunk_bytes = 544;

@@ -19,6 +19,7 @@ using namespace nb::literals;
 namespace ggtts {
 namespace {
 
+using Logits = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Inputs = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 template <class Value>
@@ -31,7 +32,8 @@ nb::ndarray<nb::numpy, Value> new_values(std::initializer_list<size_t> shape) {
     return nb::ndarray<nb::numpy, Value>(memory, shape, owner);
 }
 
-nb::tuple expand(PredictorPlan &plan, const Inputs &inputs, const std::vector<FrameDraw> &draws, bool with_logits) {
+nb::tuple expand(PredictorPlan &plan, const Inputs &inputs, const std::vector<FrameDraw> &draws,
+                 bool with_logits) {
     const auto width = static_cast<size_t>(plan.sizes().talker_width);
     if (inputs.shape(0) != draws.size() || inputs.shape(1) != 2 || inputs.shape(2) != width) {
         throw std::invalid_argument("inputs must have the shape (" + std::to_string(draws.size()) + ", 2, " +
@@ -56,17 +58,26 @@ void bind_predictor(nb::module_ &module) {
         .def(
             "__init__",
             [](FrameDraw *draw, bool do_sample, float temperature, int32_t top_k, double top_p, uint64_t seed,
-               uint64_t frame) { new (draw) FrameDraw{{do_sample, temperature, top_k, top_p, 1.0F}, seed, frame}; },
+               uint64_t frame) {
+                new (draw) FrameDraw{{do_sample, temperature, top_k, top_p, 1.0F}, seed, frame};
+            },
             nb::kw_only(), "do_sample"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "frame"_a);
+    module.def(
+        "choose_code",
+        [](const Logits &logits, const FrameDraw &draw, int codebooks, int codebook) {
+            return choose_code(logits.data(), static_cast<int>(logits.shape(0)), draw, codebooks, codebook);
+        },
+        "logits"_a, "draw"_a, "codebooks"_a, "codebook"_a,
+        "One choice of the kernel, emulated: a code, -1 where the logits are no numbers.");
     nb::class_<PredictorPlan>(module, "PredictorPlan", "The code predictor as one kernel for whole frames.")
         .def(
             "__init__",
             [](PredictorPlan *plan, std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file,
-               const std::string &scope, int layers, int width, int ffn_width, int heads, int kv_heads, int head_dim,
-               float rope_theta, float norm_eps, int talker_width, int codebooks, int entries,
+               const std::string &scope, int layers, int width, int ffn_width, int heads, int kv_heads,
+               int head_dim, float rope_theta, float norm_eps, int talker_width, int codebooks, int entries,
                std::optional<std::pair<int, int>> emulated) {
-                const predictor::Sizes sizes{layers,       width,     ffn_width, heads,   kv_heads, head_dim,
-                                             talker_width, codebooks, entries,   norm_eps};
+                const predictor::Sizes sizes{layers,   width,        ffn_width, heads,   kv_heads,
+                                             head_dim, talker_width, codebooks, entries, norm_eps};
                 std::optional<PredictorPlan::Emulation> emulation;
                 if (emulated)
                     emulation = {emulated->first, emulated->second};
@@ -75,13 +86,16 @@ void bind_predictor(nb::module_ &module) {
                                          emulation ? &*emulation : nullptr);
             },
             "backend"_a, "file"_a, "scope"_a, nb::kw_only(), "layers"_a, "width"_a, "ffn_width"_a, "heads"_a,
-            "kv_heads"_a, "head_dim"_a, "rope_theta"_a, "norm_eps"_a, "talker_width"_a, "codebooks"_a, "entries"_a,
-            "emulated"_a = nb::none(), "`emulated`: loops on the CPU for so many blocks and warps, for tests.")
+            "kv_heads"_a, "head_dim"_a, "rope_theta"_a, "norm_eps"_a, "talker_width"_a, "codebooks"_a,
+            "entries"_a, "emulated"_a = nb::none(),
+            "`emulated`: loops on the CPU for so many blocks and warps, for tests.")
         .def_static("fits", &PredictorPlan::fits, "backend"_a, "file"_a, "scope"_a,
                     "Whether the kernel knows these weights, and this device runs it.")
-        .def_prop_ro("most_columns", &PredictorPlan::most_columns, "Frames that are computed together, at most.")
+        .def_prop_ro("most_columns", &PredictorPlan::most_columns,
+                     "Frames that are computed together, at most.")
         .def("expand", &expand, "inputs"_a, "draws"_a, "with_logits"_a = false,
-             "inputs [frames, 2, talker width] -> codes [frames, codebooks - 1], -1 where the logits are no numbers; "
+             "inputs [frames, 2, talker width] -> codes [frames, codebooks - 1], -1 where the logits are no "
+             "numbers; "
              "sums of embeddings [frames, talker width]; logits [frames or 0, codebooks - 1, entries].");
 }
 

@@ -22,17 +22,19 @@ size_t aligned(size_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// What the names of a layer end in, and those beside the layers; anything else is a part that the kernel lacks.
+// What the names of a layer end in, and those beside the layers; anything else is a part that the kernel
+// lacks.
 const std::set<std::string> &known_matrices() {
     static const std::set<std::string> names = {
-        "attn_q.weight",   "attn_k.weight", "attn_v.weight",    "attn_output.weight", "ffn_gate.weight",
-        "ffn_up.weight",   "ffn_down.weight", "mtp_proj.weight", "lm_head.weight",     "codec_embd.weight"};
+        "attn_q.weight", "attn_k.weight",   "attn_v.weight",   "attn_output.weight", "ffn_gate.weight",
+        "ffn_up.weight", "ffn_down.weight", "mtp_proj.weight", "lm_head.weight",     "codec_embd.weight"};
     return names;
 }
 
 const std::set<std::string> &known_vectors() {
-    static const std::set<std::string> names = {"attn_norm.weight",   "attn_q_norm.weight", "attn_k_norm.weight",
-                                                "ffn_norm.weight", "output_norm.weight", "mtp_proj.bias"};
+    static const std::set<std::string> names = {"attn_norm.weight",   "attn_q_norm.weight",
+                                                "attn_k_norm.weight", "ffn_norm.weight",
+                                                "output_norm.weight", "mtp_proj.bias"};
     return names;
 }
 
@@ -61,14 +63,15 @@ std::optional<predictor::WeightKind> common_kind(const GgufFile &file, const std
         if (known_vectors().count(name) != 0)
             continue;
         const auto found = weight_kind(tensor.type);
-        if (known_matrices().count(name) == 0 || !found || (kind && kind != found) || tensor.shape[0] % 4 != 0)
+        if (known_matrices().count(name) == 0 || !found || (kind && kind != found) ||
+            tensor.shape[0] % 4 != 0)
             return std::nullopt;
         kind = found;
     }
     return file.contains(scope + "blk.0.attn_q_norm.weight") ? kind : std::nullopt;
 }
 
-// "cuda0" -> 0, nothing for other devices.
+// "cuda0" -> 0, nothing for other devices. GGML counts as the CUDA runtime does.
 std::optional<int> cuda_index(const Backend &backend) {
     const std::string name = backend.info().name, prefix = "cuda";
     if (backend.is_cpu() || name.rfind(prefix, 0) != 0 || name.size() == prefix.size() ||
@@ -92,11 +95,16 @@ Draw draw_of(const FrameDraw &asked, int codebooks) {
     const SamplingOptions &options = asked.options;
     // In double precision first, as the sampler of the host computes it.
     const float cut = options.top_p >= 1.0 ? -1.0F : static_cast<float>(1.0 - options.top_p);
-    return {asked.seed, asked.frame * static_cast<uint64_t>(codebooks), options.temperature, cut, options.top_k,
-            !options.do_sample || options.temperature == 0.0F};
+    return {asked.seed,    asked.frame * static_cast<uint64_t>(codebooks),   options.temperature, cut,
+            options.top_k, !options.do_sample || options.temperature == 0.0F};
 }
 
 }  // namespace
+
+int choose_code(const float *logits, int entries, const FrameDraw &draw, int codebooks, int codebook) {
+    return predictor::emulated_choice(logits, entries, draw_of(draw, codebooks),
+                                      static_cast<uint64_t>(codebook));
+}
 
 // Frames that are computed together.
 struct PredictorPlan::Part {
@@ -109,7 +117,7 @@ struct PredictorPlan::Part {
 };
 
 bool PredictorPlan::fits(const Backend &backend, const GgufFile &file, const std::string &scope) {
-    return predictor::has_cuda() && cuda_index(backend) && common_kind(file, scope);
+    return predictor::has_cuda() && !backend.is_stock() && cuda_index(backend) && common_kind(file, scope);
 }
 
 PredictorPlan::PredictorPlan(std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file,
@@ -189,7 +197,8 @@ Layer PredictorPlan::load_layer(const GgufFile &file, const std::string &scope) 
     layer.qkv = load_matrix(file, {named("attn_q"), named("attn_k"), named("attn_v")}, attended + 2 * kept,
                             sizes.width);
     layer.output = load_matrix(file, {named("attn_output")}, sizes.width, attended);
-    layer.gate_up = load_matrix(file, {named("ffn_gate"), named("ffn_up")}, 2 * sizes.ffn_width, sizes.width, true);
+    layer.gate_up =
+        load_matrix(file, {named("ffn_gate"), named("ffn_up")}, 2 * sizes.ffn_width, sizes.width, true);
     layer.down = load_matrix(file, {named("ffn_down")}, sizes.width, sizes.ffn_width);
     layer.attention_norm = load_vector(file, named("attn_norm"), sizes.width);
     layer.query_norm = load_vector(file, named("attn_q_norm"), sizes.head_dim);
@@ -198,8 +207,8 @@ Layer PredictorPlan::load_layer(const GgufFile &file, const std::string &scope) 
     return layer;
 }
 
-Matrix PredictorPlan::load_matrix(const GgufFile &file, const std::vector<std::string> &names, int rows, int width,
-                                  bool interleaved) {
+Matrix PredictorPlan::load_matrix(const GgufFile &file, const std::vector<std::string> &names, int rows,
+                                  int width, bool interleaved) {
     std::vector<const FileTensor *> parts;
     int64_t found = 0;
     for (const std::string &name : names) {
@@ -212,8 +221,8 @@ Matrix PredictorPlan::load_matrix(const GgufFile &file, const std::vector<std::s
             throw FileError(file.path() + ": '" + name + "' has another size than '" + names.front() + "'");
     }
     if (found != rows) {
-        throw FileError(file.path() + ": '" + names.front() + "' has " + std::to_string(found) + " rows, not " +
-                        std::to_string(rows));
+        throw FileError(file.path() + ": '" + names.front() + "' has " + std::to_string(found) +
+                        " rows, not " + std::to_string(rows));
     }
     const uint8_t *data = upload(pack_weights(parts, width, interleaved));
     for (const FileTensor *part : parts)
@@ -235,7 +244,8 @@ const float *PredictorPlan::load_rotation(float theta) {
     std::vector<float> rotation;
     for (int position = 0; position < sizes.codebooks; ++position) {
         for (int pair = 0; pair < sizes.head_dim / 2; ++pair) {
-            const double angle = position * std::pow(static_cast<double>(theta), -2.0 * pair / sizes.head_dim);
+            const double angle =
+                position * std::pow(static_cast<double>(theta), -2.0 * pair / sizes.head_dim);
             rotation.push_back(static_cast<float>(std::cos(angle)));
             rotation.push_back(static_cast<float>(std::sin(angle)));
         }
@@ -274,8 +284,8 @@ void PredictorPlan::allocate_buffers() {
     buffers_.logits = allocate<float>(columns * codes * sizes.entries);
 }
 
-void PredictorPlan::expand(const float *inputs, const std::vector<FrameDraw> &draws, int32_t *codes, float *sums,
-                           float *logits) {
+void PredictorPlan::expand(const float *inputs, const std::vector<FrameDraw> &draws, int32_t *codes,
+                           float *sums, float *logits) {
     const int64_t width = sizes().talker_width, others = sizes().codebooks - 1;
     const int64_t count = static_cast<int64_t>(draws.size());
     std::lock_guard lock(backend_->compute_mutex());
@@ -288,7 +298,8 @@ void PredictorPlan::expand(const float *inputs, const std::vector<FrameDraw> &dr
             for (const int possible : predictor::column_counts)
                 columns = possible >= size && possible <= most_columns_ ? possible : columns;
             run_part({inputs + first * 2 * width, draws.data() + first, size, codes + first * others,
-                      sums + first * width, logits == nullptr ? nullptr : logits + first * others * sizes().entries},
+                      sums + first * width,
+                      logits == nullptr ? nullptr : logits + first * others * sizes().entries},
                      columns);
         }
     } catch (const std::runtime_error &error) {
@@ -307,19 +318,22 @@ void PredictorPlan::run_part(const Part &part, int columns) {
         draws[i] = draw_of(part.draws[i], sizes().codebooks);
     const auto inputs_at = reinterpret_cast<const uint8_t *>(buffers_.inputs) - request_;
     std::memcpy(host_request_ + inputs_at, part.inputs, count * 2 * width);
-    machine_->upload(request_, host_request_, static_cast<size_t>(inputs_at) + static_cast<size_t>(columns) * 2 * width);
+    machine_->upload(request_, host_request_,
+                     static_cast<size_t>(inputs_at) + static_cast<size_t>(columns) * 2 * width);
     predictor::Buffers buffers = buffers_;
     buffers.columns = part.count;
     machine_->run(kind_, columns, model_, buffers);
     machine_->download(host_answer_, answer_, answer_bytes_);
-    const size_t entries = static_cast<size_t>(sizes().entries), stride = static_cast<size_t>(columns) * entries;
+    const size_t entries = static_cast<size_t>(sizes().entries),
+                 stride = static_cast<size_t>(columns) * entries;
     if (part.logits != nullptr) {
         host_logits_.resize(others * stride);
         machine_->download(host_logits_.data(), buffers_.logits, host_logits_.size() * sizeof(float));
     }
     machine_->finish();
     std::memcpy(part.codes, host_answer_, count * others * sizeof(int32_t));
-    std::memcpy(part.sums, host_answer_ + (reinterpret_cast<uint8_t *>(buffers_.sums) - answer_), count * width);
+    std::memcpy(part.sums, host_answer_ + (reinterpret_cast<uint8_t *>(buffers_.sums) - answer_),
+                count * width);
     for (size_t column = 0; part.logits != nullptr && column < count; ++column) {
         for (size_t code = 0; code < others; ++code) {
             std::copy_n(host_logits_.data() + code * stride + column * entries, entries,

@@ -14,12 +14,16 @@
 
 namespace ggtts {
 
-// How the codes of one frame are chosen. The penalty of the options is not used: no code of a frame repeats another.
+// How the codes of one frame are chosen. The penalty of the options is not used: no code of a frame repeats
+// another.
 struct FrameDraw {
     SamplingOptions options;
     uint64_t seed = 0;
     uint64_t frame = 0;
 };
+
+// One choice of the kernel, emulated on the CPU: the code, -1 where the logits are no numbers.
+int choose_code(const float *logits, int entries, const FrameDraw &draw, int codebooks, int codebook);
 
 class PredictorPlan {
 public:
@@ -28,10 +32,11 @@ public:
         int blocks, warps;
     };
 
-    // Copies the weights of `scope` ("code_pred.") to the device. Throws std::invalid_argument for weights that the
-    // kernel does not know, and DeviceError where the device is none of CUDA's or has no room.
-    PredictorPlan(std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file, const std::string &scope,
-                  const predictor::Sizes &sizes, float rope_theta, const Emulation *emulation);
+    // Copies the weights of `scope` ("code_pred.") to the device. Throws std::invalid_argument for weights
+    // that the kernel does not know, and DeviceError where the device is none of CUDA's or has no room.
+    PredictorPlan(std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file,
+                  const std::string &scope, const predictor::Sizes &sizes, float rope_theta,
+                  const Emulation *emulation);
 
     // Whether the kernel knows these weights, and this device runs it.
     static bool fits(const Backend &backend, const GgufFile &file, const std::string &scope);
@@ -41,17 +46,18 @@ public:
     int most_columns() const { return most_columns_; }
 
     // inputs [frames][2][talker_width]: the talker's state and the embedding of code 0. Fills codes
-    // [frames][codebooks - 1] (-1 from where the logits are no numbers), sums [frames][talker_width], and logits
-    // [frames][codebooks - 1][entries] unless null. Throws DeviceError.
-    void expand(const float *inputs, const std::vector<FrameDraw> &draws, int32_t *codes, float *sums, float *logits);
+    // [frames][codebooks - 1] (-1 from where the logits are no numbers), sums [frames][talker_width], and
+    // logits [frames][codebooks - 1][entries] unless null. Throws DeviceError.
+    void expand(const float *inputs, const std::vector<FrameDraw> &draws, int32_t *codes, float *sums,
+                float *logits);
 
 private:
     struct Part;
 
     void load(const GgufFile &file, const std::string &scope, float rope_theta);
     predictor::Layer load_layer(const GgufFile &file, const std::string &scope);
-    predictor::Matrix load_matrix(const GgufFile &file, const std::vector<std::string> &names, int rows, int width,
-                                  bool interleaved = false);
+    predictor::Matrix load_matrix(const GgufFile &file, const std::vector<std::string> &names, int rows,
+                                  int width, bool interleaved = false);
     const float *load_vector(const GgufFile &file, const std::string &name, int size);
     const float *load_rotation(float theta);
     void allocate_buffers();

@@ -85,7 +85,8 @@ std::optional<predictor::WeightKind> weight_kind(ggml_type type) {
     }
 }
 
-std::vector<uint8_t> pack_weights(const std::vector<const FileTensor *> &matrices, int width, bool interleaved) {
+std::vector<uint8_t> pack_weights(const std::vector<const FileTensor *> &matrices, int width,
+                                  bool interleaved) {
     const ggml_type type = matrices.front()->type;
     int64_t rows = 0;
     for (const FileTensor *matrix : matrices)
@@ -99,9 +100,9 @@ std::vector<uint8_t> pack_weights(const std::vector<const FileTensor *> &matrice
     for (size_t part = 0; part < matrices.size(); ++part) {
         const int64_t count = rows_of(*matrices[part]);
         for (int64_t row = 0; row < count; ++row) {
-            const int64_t place = interleaved ? row * static_cast<int64_t>(matrices.size()) +
-                                                    static_cast<int64_t>(part)
-                                              : first + row;
+            const int64_t place =
+                interleaved ? row * static_cast<int64_t>(matrices.size()) + static_cast<int64_t>(part)
+                            : first + row;
             pack_row(type, matrices[part]->data + static_cast<size_t>(row) * row_bytes, width,
                      packed.data() + static_cast<size_t>(place / rows_together) * group_bytes +
                          static_cast<size_t>(place % rows_together) * chunk_bytes(type));

@@ -14,8 +14,9 @@ namespace ggtts {
 // The kind of a type, nothing for types that the kernel does not read.
 std::optional<predictor::WeightKind> weight_kind(ggml_type type);
 
-// Packs matrices [rows][width] of one type one below the other, or, interleaved, one row of each in turn. Rows and
-// columns beyond are zero.
-std::vector<uint8_t> pack_weights(const std::vector<const FileTensor *> &matrices, int width, bool interleaved);
+// Packs matrices [rows][width] of one type one below the other, or, interleaved, one row of each in turn.
+// Rows and columns beyond are zero.
+std::vector<uint8_t> pack_weights(const std::vector<const FileTensor *> &matrices, int width,
+                                  bool interleaved);
 
 }  // namespace ggtts

@@ -19,6 +19,9 @@ FloatArray = NDArray[np.float32]
 FrameDraw = _native.FrameDraw
 """How the codes of one frame are chosen: do_sample, temperature, top_k, top_p, seed, frame."""
 
+choose_code = _native.choose_code
+"""(logits [entries], draw, codebooks, codebook) -> what the kernel would choose, emulated: for tests."""
+
 
 @dataclass(frozen=True)
 class PredictorSizes:
@@ -91,6 +94,11 @@ class PredictorPlan:
     def fits(engine: Engine, weights: Weights, scope: str) -> bool:
         """Tell whether this device runs the kernel, and the kernel knows the types and parts of these weights."""
         return _native.PredictorPlan.fits(engine.backend, weights.file, scope)
+
+    @property
+    def most_columns(self) -> int:
+        """Frames that are computed together, at most; more are computed one part after the other."""
+        return self._plan.most_columns
 
     def expand(
         self, inputs: FloatArray, draws: Sequence[_native.FrameDraw], *, with_logits: bool = False
