@@ -75,10 +75,16 @@ private:
             order(float_of_bits(0xFF7FFFFFU));  // the lowest finite number: -inf is impossible
         if (count <= 0 || count >= entries_)
             return lowest;
-        const uint32_t found = largest(32, [&](uint32_t bound) {
-            return block_.template total<int>(
-                       entries_, [&](int i) { return order(scores_[i]) >= bound ? 1 : 0; }) >= count;
-        });
+        uint32_t found = 0;
+        for (int bit = 31; bit >= 0; --bit) {
+            const uint32_t bound = found | (1U << bit);
+            const int above = block_.template total<int>(
+                entries_, [&](int i) { return order(scores_[i]) >= bound ? 1 : 0; });
+            if (above >= count)
+                found = bound;
+            if (above == count)  // without ties there is no need to know the last score itself
+                break;
+        }
         return found > lowest ? found : lowest;
     }
 

@@ -100,11 +100,12 @@ private:
 
 class CudaBlock {
 public:
-    __device__ explicit CudaBlock(float *shared) : shared_(shared) {}
+    // `scratch` has reserved_floats.
+    __device__ CudaBlock(float *scratch, float *shared) : scratch_(scratch), shared_(shared) {}
 
     __device__ int index() const { return static_cast<int>(blockIdx.x); }
     __device__ int blocks() const { return static_cast<int>(gridDim.x); }
-    __device__ float *shared() const { return shared_ + reserved_floats; }
+    __device__ float *shared() const { return shared_; }
 
     template <class Function>
     __device__ __forceinline__ void each(int count, Function function) const {
@@ -151,7 +152,7 @@ private:
 #pragma unroll
         for (int step = lanes / 2; step > 0; step /= 2)
             value = combine(value, __shfl_xor_sync(all_lanes, value, step));
-        auto *of_warps = reinterpret_cast<Number *>(shared_);
+        auto *of_warps = reinterpret_cast<Number *>(scratch_);
         if (threadIdx.x % lanes == 0)
             of_warps[threadIdx.x / lanes] = value;
         __syncthreads();
@@ -162,12 +163,13 @@ private:
         return value;
     }
 
-    float *shared_;
+    float *scratch_, *shared_;
 };
 
 class CudaGrid {
 public:
-    __device__ CudaGrid(float *shared, uint32_t *arrivals) : block_(shared), arrivals_(arrivals) {}
+    __device__ CudaGrid(float *scratch, float *shared, uint32_t *arrivals)
+        : block_(scratch, shared), arrivals_(arrivals) {}
 
     template <class Function>
     __device__ __forceinline__ void phase(Function function) {

@@ -115,7 +115,8 @@ public:
         check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    static_cast<int>(shared)),
               "shared memory");
-        void *arguments[] = {const_cast<Model *>(&model), const_cast<Buffers *>(&buffers)};
+        int64_t tables = table_bytes(model.sizes);
+        void *arguments[] = {const_cast<Model *>(&model), const_cast<Buffers *>(&buffers), &tables};
         check(cudaLaunchCooperativeKernel(kernel.function, dim3(static_cast<unsigned>(blocks_)),
                                           dim3(static_cast<unsigned>(kernel.threads)), arguments, shared,
                                           stream_),
@@ -133,7 +134,7 @@ private:
 
     size_t shared_bytes(int columns, const Model &model) const {
         const int64_t floats = reserved_floats + shared_size(model, columns, blocks_, warps_for(columns));
-        return static_cast<size_t>(floats) * sizeof(float);
+        return static_cast<size_t>(floats) * sizeof(float) + static_cast<size_t>(table_bytes(model.sizes));
     }
 
     int index_;

@@ -74,7 +74,7 @@ private:
     GGTTS_ANYWHERE void project_inputs(const Layer &layer) {
         grid_.phase([&](const auto &block) {
             prefetch<Type>(block, layer.output);
-            multiply_normed(block, layer.qkv, layer.attention_norm, buffers_.qkv);
+            project_normed(block, layer.qkv, layer.attention_norm, buffers_.qkv);
         });
     }
 
@@ -130,10 +130,12 @@ private:
     GGTTS_ANYWHERE void gate(const Layer &layer, const Matrix &next) {
         grid_.phase([&](const auto &block) {
             prefetch<Type>(block, next);
-            const auto products = multiply_staged(block, layer.gate_up, layer.feed_forward_norm);
+            const Normed normed = multiply_normed(block, layer.gate_up, layer.feed_forward_norm);
+            const Products<columns> &products = normed.products;
             block.each(products.count() / 2, [&](int pair) {
                 const int column = pair % columns, index = pair / columns * 2 * columns + column;
-                const float gate = products.at(index), up = products.at(index + columns);
+                const float scale = normed.scale(index);
+                const float gate = scale * products.at(index), up = scale * products.at(index + columns);
                 const int row = products.row(index) / 2;
                 if (row < sizes_.ffn_width)
                     buffers_.gated[column * sizes_.ffn_width + row] = gate / (1.0F + expf(-gate)) * up;
@@ -144,7 +146,7 @@ private:
     GGTTS_ANYWHERE void predict(int position) {
         grid_.phase([&](const auto &block) {
             prefetch<Type>(block, model_.layers[0].qkv);
-            multiply_normed(block, model_.heads[position - 1], model_.output_norm, logits_of(position));
+            project_normed(block, model_.heads[position - 1], model_.output_norm, logits_of(position));
         });
     }
 
@@ -152,23 +154,33 @@ private:
         return buffers_.logits + static_cast<int64_t>(position - 1) * columns * sizes_.entries;
     }
 
+    // Products of a matrix with norm(x), but for the factors `scale`.
+    struct Normed {
+        Products<columns> products;
+        const float *squares;
+        const Sizes &sizes;
+
+        GGTTS_ANYWHERE float scale(int index) const {
+            return norm_scale(squares[index % columns], sizes.width, sizes.norm_eps);
+        }
+    };
+
     template <class Block>
-    GGTTS_ANYWHERE Products<columns> multiply_staged(const Block &block, const Matrix &matrix,
-                                                     const float *norm) const {
-        float *staged = block.shared(), *rest = staged + columns * padded(sizes_.width);
-        stage_normed<columns>(block, buffers_.x, sizes_.width, norm, sizes_.norm_eps, staged, rest);
-        return multiply<Type, columns>(block, matrix, staged, rest);
+    GGTTS_ANYWHERE Normed multiply_normed(const Block &block, const Matrix &matrix, const float *norm) const {
+        float *staged = block.shared(), *squares = staged + columns * padded(sizes_.width);
+        stage_weighted<columns>(block, buffers_.x, sizes_.width, norm, staged, squares);
+        return {multiply<Type, columns>(block, matrix, staged, squares + columns), squares, sizes_};
     }
 
     // result = matrix * norm(x)
     template <class Block>
-    GGTTS_ANYWHERE void multiply_normed(const Block &block, const Matrix &matrix, const float *norm,
-                                        float *result) const {
-        const auto products = multiply_staged(block, matrix, norm);
-        block.each(products.count(), [&](int index) {
-            const int row = products.row(index);
+    GGTTS_ANYWHERE void project_normed(const Block &block, const Matrix &matrix, const float *norm,
+                                       float *result) const {
+        const Normed normed = multiply_normed(block, matrix, norm);
+        block.each(normed.products.count(), [&](int index) {
+            const int row = normed.products.row(index);
             if (row < matrix.rows)
-                result[index % columns * matrix.rows + row] = products.at(index);
+                result[index % columns * matrix.rows + row] = normed.products.at(index) * normed.scale(index);
         });
     }
 
@@ -204,9 +216,8 @@ inline int64_t shared_size(const Model &model, int columns, int blocks, int warp
     const Sizes &sizes = model.sizes;
     const int attended = sizes.heads * sizes.head_dim, qkv = attended + 2 * sizes.kv_heads * sizes.head_dim;
     const auto product = [&](int rows, int width) {
-        const int64_t squares = squares_size(width, columns),
-                      partial = partial_size(rows, width, columns, blocks);
-        return static_cast<int64_t>(columns) * padded(width) + (squares > partial ? squares : partial);
+        return columns * (static_cast<int64_t>(padded(width)) + 1) +
+               partial_size(rows, width, columns, blocks);
     };
     const int64_t needs[] = {product(qkv, sizes.width),
                              product(2 * sizes.ffn_width, sizes.width),

@@ -12,8 +12,6 @@ namespace ggtts::predictor {
 inline constexpr int chunk_width = 512;
 // Rows that a warp works on at once: activations are read from shared memory once for all of them.
 inline constexpr int rows_together = 4;
-// Values of a row that a warp squares at once for a norm. Fixed, so that sums do not depend on the batch.
-inline constexpr int segment_width = 128;
 
 enum class WeightKind { q8_0, f16, bf16, f32 };
 

@@ -40,35 +40,37 @@ GGTTS_ANYWHERE void stage(const Block &block, const float *source, int width, fl
     });
 }
 
-// The same through an RMSNorm (Zhang and Sennrich, 2019). `squares` is room for padded(width) / segment_width
-// values of each column.
+// The same times the weights of an RMSNorm (Zhang and Sennrich, 2019); `squares` is given the sum of each
+// column. The division by the root of their mean comes after the products, so nothing has to wait for it.
 template <int columns, class Block>
-GGTTS_ANYWHERE void stage_normed(const Block &block, const float *source, int width, const float *weight,
-                                 float epsilon, float *staged, float *squares) {
-    stage<columns>(block, source, width, staged);
-    const int segments = padded(width) / segment_width;
-    block.each_task(columns * segments, [&](const auto &warp, int task) {
-        const float *segment = staged + task * segment_width;
+GGTTS_ANYWHERE void stage_weighted(const Block &block, const float *source, int width, const float *weight,
+                                   float *staged, float *squares) {
+    block.each_task(columns, [&](const auto &warp, int column) {
+        const float *from = source + static_cast<int64_t>(column) * width;
+        float *to = staged + column * padded(width);
         const float sum = warp.sum([&](int lane) {
             float squared = 0;
-            for (int i = lane; i < segment_width; i += lanes)
-                squared = fmaf(segment[i], segment[i], squared);
+#pragma unroll 4
+            for (int at = lane * 4; at < padded(width); at += lanes * 4) {
+                Floats values = {};
+                if (at < width) {
+                    values = fresh_floats(from + at);
+                    const Floats weights = *reinterpret_cast<const Floats *>(weight + at);
+                    for (int i = 0; i < 4; ++i) {
+                        squared = fmaf(values.at[i], values.at[i], squared);
+                        values.at[i] *= weights.at[i];
+                    }
+                }
+                *reinterpret_cast<Floats *>(to + at) = values;
+            }
             return squared;
         });
-        warp.each(1, [&](int) { squares[task] = sum; });
+        warp.each(1, [&](int) { squares[column] = sum; });
     });
-    block.each_task(columns * segments, [&](const auto &warp, int task) {
-        const int column = task / segments, begin = task % segments * segment_width;
-        float sum = 0;
-        for (int i = 0; i < segments; ++i)
-            sum += squares[column * segments + i];
-        const float scale = 1.0F / sqrtf(sum / static_cast<float>(width) + epsilon);
-        float *segment = staged + task * segment_width;
-        warp.each(segment_width, [&](int i) {
-            if (begin + i < width)
-                segment[i] *= scale * weight[begin + i];
-        });
-    });
+}
+
+GGTTS_ANYWHERE float norm_scale(float squares, int width, float epsilon) {
+    return 1.0F / sqrtf(squares / static_cast<float>(width) + epsilon);
 }
 
 // Adds the products of one chunk of a group of rows: sums[row of the group][column].
@@ -142,10 +144,7 @@ GGTTS_ANYWHERE Products<columns> multiply(const Block &block, const Matrix &matr
     return {share, matrix.chunks, partial};
 }
 
-// What `stage_normed` needs beside the staged values, and `multiply` for a matrix; in floats.
-constexpr int64_t squares_size(int width, int columns) {
-    return static_cast<int64_t>(columns) * (padded(width) / segment_width);
-}
+// Room for the results of `multiply`, in floats.
 constexpr int64_t partial_size(int rows, int width, int columns, int blocks) {
     const int64_t groups = (rows + rows_together - 1) / rows_together;
     return (groups / blocks + 1) * rows_together * columns * whole_chunks(width);

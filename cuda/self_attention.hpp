@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "weight_types.hpp"
+#include "products.hpp"
 
 namespace ggtts::predictor {
 
@@ -21,7 +21,7 @@ GGTTS_ANYWHERE void norm_and_rotate(const Warp &warp, const float *head, const f
         }
         return squared;
     });
-    const float scale = 1.0F / sqrtf(squares / static_cast<float>(head_dim) + epsilon);
+    const float scale = norm_scale(squares, head_dim, epsilon);
     const int half = head_dim / 2;
     warp.each(half, [&](int i) {
         const float first = fresh(head + i) * scale * weight[i];
