@@ -62,10 +62,14 @@ def predictor_sizes(file: TalkerFile) -> PredictorSizes:
 
 
 class KernelPredictor:
-    """Expands frames on the device. Any number of utterances and threads share one."""
+    """Expands frames on the device. Any number of utterances and threads share one.
+
+    Attributes:
+        plan: the kernel itself.
+    """
 
     def __init__(self, plan: PredictorPlan, embeddings: CodeEmbeddings) -> None:
-        self._plan = plan
+        self.plan = plan
         self._embeddings = embeddings
 
     @classmethod
@@ -92,7 +96,7 @@ class KernelPredictor:
             choices: for each frame, how its other codes are chosen.
         """
         rows = self._embeddings.rows(np.asarray(firsts, np.int32))
-        found = self._plan.expand(
+        found = self.plan.expand(
             np.stack([hiddens, rows], axis=1), [frame_draw(choice) for choice in choices]
         )
         return [_frame(*frame) for frame in zip(firsts, found.codes, found.sums, choices, strict=True)]
