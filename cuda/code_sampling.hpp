@@ -10,9 +10,9 @@
 
 namespace ggtts::predictor {
 
-// Whole numbers in the order of the floats, none of which is NaN.
+// Whole numbers in the order of the floats, none of which is NaN. The sum makes both zeros one.
 GGTTS_ANYWHERE uint32_t order(float value) {
-    const uint32_t bits = bits_of_float(value);
+    const uint32_t bits = bits_of_float(value + 0.0F);
     return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
 }
 
@@ -121,15 +121,11 @@ private:
 
     // Inverse of the cumulative distribution in vocabulary order.
     GGTTS_ANYWHERE int pick(float uniform) const {
-        const auto total_before = [&](int id) {
-            return block_.template total<double>(
-                entries_, [&](int i) { return i < id ? static_cast<double>(weights_[i]) : 0.0; });
-        };
-        const double target = static_cast<double>(uniform) * total_before(entries_);
-        return static_cast<int>(largest(entry_bits_, [&](uint32_t candidate) {
-            const auto id = static_cast<int>(candidate);
-            return id < entries_ && total_before(id) < target;
-        }));
+        const int found = block_.place(entries_, [&](int i) { return weights_[i]; }, uniform);
+        if (found >= 0)
+            return found;
+        // Rounding left a gap between two threads: the last code that may be chosen.
+        return block_.template highest<int>(entries_, [&](int i) { return weights_[i] > 0.0F ? i : 0; });
     }
 
     const Block &block_;

@@ -133,6 +133,38 @@ public:
                                [](Number a, Number b) { return a > b ? a : b; });
     }
 
+    // Each thread adds up neighbours, the threads of a warp what is before them, and all of them the warps
+    // before.
+    template <class Function>
+    __device__ __forceinline__ int place(int count, Function function, float part) const {
+        const int thread = static_cast<int>(threadIdx.x), lane = thread % lanes;
+        const int size = (count + static_cast<int>(blockDim.x) - 1) / static_cast<int>(blockDim.x);
+        const int first = min(count, thread * size), last = min(count, first + size);
+        double own = 0.0;
+        for (int i = first; i < last; ++i)
+            own += function(i);
+        double until = own;
+#pragma unroll
+        for (int step = 1; step < lanes; step *= 2) {
+            const double before = __shfl_up_sync(all_lanes, until, step);
+            until += lane >= step ? before : 0.0;
+        }
+        double from = __shfl_up_sync(all_lanes, until, 1);
+        from = lane == 0 ? 0.0 : from;
+        double base = 0.0;
+        const double target = part * sum_of_warps(until, base);
+        auto *found = reinterpret_cast<int *>(scratch_);
+        if (thread == 0)
+            *found = -1;
+        __syncthreads();
+        if (base + from < target && target <= base + until)
+            *found = place_among(first, last, function, base + from, target);
+        __syncthreads();
+        const int result = *found;
+        __syncthreads();
+        return result;
+    }
+
     // Only the second-level cache is filled: nothing waits for it.
     __device__ __forceinline__ void prefetch(const uint8_t *memory, int64_t bytes) const {
         constexpr int64_t line = 128;
@@ -142,6 +174,36 @@ public:
 
 private:
     __device__ int warps() const { return static_cast<int>(blockDim.x) / lanes; }
+
+    // The sum of what the last lane of each warp has; `base` is that of the warps before this one.
+    __device__ __forceinline__ double sum_of_warps(double of_lane, double &base) const {
+        const int own = static_cast<int>(threadIdx.x) / lanes;
+        auto *of_warps = reinterpret_cast<double *>(scratch_);
+        if (threadIdx.x % lanes == lanes - 1)
+            of_warps[own] = of_lane;
+        __syncthreads();
+        double sum = 0.0;
+        for (int warp = 0; warp < warps(); ++warp) {
+            base = warp == own ? sum : base;
+            sum += of_warps[warp];
+        }
+        __syncthreads();
+        return sum;
+    }
+
+    template <class Function>
+    __device__ __forceinline__ int place_among(int first, int last, Function function, double sum,
+                                               double target) const {
+        int found = first;
+        for (int i = first; i < last; ++i) {
+            const float value = function(i);
+            found = value > 0.0F ? i : found;
+            sum += value;
+            if (sum >= target && value > 0.0F)
+                break;
+        }
+        return found;
+    }
 
     template <class Number, class Function, class Combine>
     __device__ __forceinline__ Number combine(int count, Number neutral, Function function,

@@ -101,6 +101,20 @@ public:
         return result;
     }
 
+    // The first i at which the sum of function(0) .. function(i), which are not negative, reaches `part` of
+    // the whole; -1: rounding hid it. Given to all threads.
+    template <class Function>
+    int place(int count, Function function, float part) const {
+        const double target = static_cast<double>(part) * total<double>(count, function);
+        double sum = 0.0;
+        for (int i = 0; i < count; ++i) {
+            sum += function(i);
+            if (sum >= target && function(i) > 0.0F)
+                return i;
+        }
+        return -1;
+    }
+
     // Asks for memory that will be read soon.
     void prefetch(const uint8_t *, int64_t) const {}
 

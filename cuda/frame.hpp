@@ -38,6 +38,8 @@ private:
         const bool last = index + 1 == sizes_.layers;
         project_inputs(layer);
         attend(layer, index, position);
+        if (position == 0 && last)
+            return;  // nothing but keys and values is read of this position
         add_product(layer.output, buffers_.attended, sizes_.heads * sizes_.head_dim, layer.down);
         gate(layer, last ? model_.heads[position > 0 ? position - 1 : 0] : model_.layers[index + 1].qkv);
         add_product(layer.down, buffers_.gated, sizes_.ffn_width, Matrix{});

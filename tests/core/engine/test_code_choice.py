@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ggtts.core.engine.predictor_plan import FrameDraw, choose_code
@@ -39,6 +39,7 @@ def chosen(logits: np.ndarray, options: SamplingOptions, seed: int, frame: int, 
 
 
 @settings(max_examples=400, deadline=None)
+@example([0.0, -0.0], SamplingOptions(top_p=0.0), 0, 0, 1)
 @given(
     st.one_of(
         st.lists(st.one_of(COARSE, IMPOSSIBLE), min_size=1, max_size=64),
