@@ -10,6 +10,7 @@ import click
 
 from ..core.errors import GgttsError, ModelFileError
 from .errors import report, run_and_exit
+from .options import SETTINGS
 from .progress import byte_progress
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ CHECKPOINTS = Path("checkpoints")
 OUTPUT_TYPES = ("f32", "f16", "bf16", "auto")
 
 
-@click.command(NAME, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(NAME, context_settings=SETTINGS)
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER...]")
 @click.option(
     "--out",

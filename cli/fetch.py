@@ -14,11 +14,11 @@ import click
 from ..core.errors import ModelFileError, OutputError
 from ..core.formats.kinds import escaped
 from .errors import run
+from .options import SETTINGS
 
 if TYPE_CHECKING:
     from ..core.convert.fetch import Hub, Item
 
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 QUANTISED = ("BF16", "Q8_0", "Q4_K_M")
 """What quantize.sh makes when no type is named."""
 SOURCE_ENDING = "-F32.gguf"

@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..core.audio.formats import STANDARD_STREAM, AudioFormat, choose_format
+from ..core.audio.formats import STANDARD_STREAM
 from ..core.errors import UsageError
-from .files import same_file
+from .checks import check_reports_and_lines, output_and_format, require_writable
+from .files import refuse_replacing
 from .omnivoice_options import NAME, Options
-from .streams import binary_output
+
+if TYPE_CHECKING:
+    from .delivery import Delivery
 
 
-def check(options: Options) -> tuple[str, AudioFormat]:
-    """Refuse what cannot work; return the output and its format.
+def check(options: Options) -> Delivery:
+    """Refuse what cannot work; return where the speech goes.
 
     Raises:
         UsageError: options are missing, contradict each other, or would have a file replaced that is read.
         OutputError: an output cannot be written.
     """
     _check_model_files(options)
-    if options.output is None:
-        raise UsageError("missing option -o: name the audio file to write, or - for standard output")
-    audio_format = choose_format(options.output, options.format_name)
+    output, audio_format = output_and_format(options)
     _check_reference(options)
     _check_modes(options)
     if options.duration and options.speed is not None:
         raise UsageError("--duration and --speed exclude each other: both say how long the speech is")
     _check_replacing(options)
-    from ..core.audio.sinks import check_output
-
-    check_output(options.output)
+    require_writable(output)
     if options.srt_report is not None:
+        from ..core.audio.sinks import check_output
+
         check_output(str(options.srt_report))
-    if options.output == STANDARD_STREAM:
-        binary_output()
-    return options.output, audio_format
+    from .delivery import Delivery
+
+    return Delivery(NAME, output, audio_format, options.dump, options.quiet, options.verbose)
 
 
 def check_debug(options: Options) -> None:
@@ -92,41 +92,9 @@ def _check_modes(options: Options) -> None:
                 )
     elif options.srt_report is not None:
         raise UsageError("--srt-report needs --srt: it tells what became of the cues")
-    if options.stream_by_line and options.output != STANDARD_STREAM:
-        raise UsageError(
-            f"--stream-by-line needs -o -: it streams to standard output, not to {options.output!r}"
-        )
-    if options.fail_fast and not options.stream_by_line:
-        raise UsageError("--fail-fast needs --stream-by-line: a text as a whole has no other lines")
-    if options.quiet and options.verbose:
-        raise UsageError("--quiet and --verbose exclude each other")
+    check_reports_and_lines(options)
 
 
 def _check_replacing(options: Options) -> None:
     """Refuse an output that is another one too, or a file that is read, which may be the only copy."""
-    outputs = {"-o": options.output, "--srt-report": options.srt_report}
-    files = {flag: str(name) for flag, name in outputs.items() if name and str(name) != STANDARD_STREAM}
-    if len(files) == 2 and same_file(*files.values()):
-        raise UsageError(f"-o and --srt-report name the same file: {files['-o']!r}")
-    for flag, name in files.items():
-        for input_flag, path in _inputs(options):
-            if same_file(path, name):
-                raise UsageError(
-                    f"{flag} {name!r} would replace the file of {input_flag}: choose another name"
-                )
-
-
-def _inputs(options: Options) -> Iterator[tuple[str, Path]]:
-    """Yield the files that are read, each with the option that names it."""
-    for flag, path in (
-        ("--model", options.model),
-        ("--codec", options.codec),
-        ("--ref-wav", options.ref_wav),
-        ("--ref-text", options.ref_text),
-        ("--ref-rvq", options.ref_rvq),
-        ("--srt", options.srt),
-        ("--llm-test", options.llm_test),
-    ):
-        # What comes through a pipe or a device is not replaced by writing to it.
-        if path is not None and path.is_file():
-            yield flag, path
+    refuse_replacing([("-o", options.output), ("--srt-report", options.srt_report)], options.files_read)

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from ..core.audio.formats import STANDARD_STREAM
-from ..core.errors import GgttsError, UsageError
-from .codec_jobs import Direction, Job, Naming, plan
-from .errors import explain, report, run_and_exit
-from .files import same_file
-from .options import device_options, option_group, report_options
-from .progress import file_progress
-from .qwen_codec import CONCERNS_ONE_FILE, INPUT, MODEL_FILE, Totals, conversion_options
-from .streams import binary_output, log_to_stderr
+from ..core.errors import UsageError
+from .codec_jobs import Job, plan
+from .codec_options import INPUT, CodecOptions, conversion_options, path_options
+from .codec_runs import check_jobs, run_jobs
+from .errors import run_and_exit
+from .files import refuse_replacing
+from .given_text import read_transcript
+from .options import INPUT_FILE, SETTINGS, device_options, option_group, report_options
+from .streams import log_to_stderr
 
 if TYPE_CHECKING:
     from ..core.omnivoice.codec import OmniVoiceCodec
-    from .codec_work import Outcome
+    from .codec_files import OnPart, Outcome
 
 NAME = "omnivoice-codec"
 
@@ -42,65 +43,16 @@ class Services:
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(CodecOptions):
     """The command line, one field for each option."""
 
-    model: Path | None
-    inputs: tuple[str, ...]
-    paths: tuple[str, ...]
-    output: str | None
-    out_dir: Path | None
-    encode: bool
-    decode: bool
-    format_name: str | None
     raw: bool
     ref_text: Path | None
-    device: str | None
-    threads: int | None
-    quiet: bool
-    verbose: bool
 
     @property
-    def all_inputs(self) -> tuple[str, ...]:
-        """Those of -i, then the others."""
-        return self.inputs + self.paths
-
-    @property
-    def direction(self) -> Direction | None:
-        """The one that was asked for."""
-        if self.encode:
-            return Direction.ENCODE
-        return Direction.DECODE if self.decode else None
-
-
-def file_options() -> Callable[[Any], Any]:
-    """Add the model, inputs and outputs."""
-    return option_group(
-        click.option(
-            "--model", type=MODEL_FILE, metavar="FILE", help="Codec GGUF (omnivoice-tokenizer-*.gguf)."
-        ),
-        click.option(
-            "-i",
-            "--input",
-            "inputs",
-            type=INPUT,
-            multiple=True,
-            metavar="PATH",
-            help="Audio or .rvq file, folder of such, or - for standard input; may be repeated.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="File to write, or - for standard output.  [default: as the input, ending in .rvq or .wav]",
-        ),
-        click.option(
-            "--out-dir",
-            type=click.Path(file_okay=False, path_type=Path),
-            metavar="DIR",
-            help="Folder for the outputs; it is made if need be.  [default: beside each input]",
-        ),
-    )
+    def concerns_inputs(self) -> bool:
+        """Whether an option makes no sense without an input."""
+        return super().concerns_inputs or self.raw or self.ref_text is not None
 
 
 def encoding_options() -> Callable[[Any], Any]:
@@ -113,16 +65,17 @@ def encoding_options() -> Callable[[Any], Any]:
         ),
         click.option(
             "--ref-text",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=INPUT_FILE,
             metavar="FILE",
             help="Text file with what the recording says, to be kept with the codes.",
         ),
     )
 
 
-@click.command(NAME, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(NAME, context_settings=SETTINGS)
 @click.argument("paths", nargs=-1, type=INPUT, metavar="[PATH]...")
-@file_options()
+@click.option("--model", type=INPUT_FILE, metavar="FILE", help="Codec GGUF (omnivoice-tokenizer-*.gguf).")
+@path_options()
 @encoding_options()
 @conversion_options()
 @device_options()
@@ -154,97 +107,43 @@ def _check(options: Options) -> None:
             f"{NAME} has no codec of its own: get the model with ./checkpoints.sh omnivoice and ./convert.py,"
             " and name its codec with --model"
         )
-    for flag, other, both in (
-        ("--quiet", "--verbose", options.quiet and options.verbose),
-        ("--encode", "--decode", options.encode and options.decode),
-        ("-o", "--out-dir", options.output is not None and options.out_dir is not None),
-    ):
-        if both:
-            raise UsageError(f"{flag} and {other} exclude each other")
-    needless = (options.output, options.out_dir, options.format_name, options.direction, options.ref_text)
-    if not options.all_inputs and (options.raw or any(value is not None for value in needless)):
-        raise UsageError("missing input: name a file or a folder, or - for standard input")
+    options.check()
 
 
 def _convert_all(options: Options, services: Services | None) -> None:
-    naming = Naming(options.output, options.out_dir, options.format_name, options.direction)
-    jobs = plan(options.all_inputs, naming)
-    _refuse_replacing(jobs, options)
-    _check_encoding(jobs, options)
-    transcript = _transcript(options)
+    jobs = plan(options.all_inputs, options.naming)
+    _check_jobs(jobs, options)
+    transcript = None if options.ref_text is None else read_transcript(options.ref_text)
     codec = _open(options, services)
-    _convert(jobs, codec, options, transcript)
+    from .omnivoice_codec_work import decode, encode
+
+    def convert(job: Job, on_part: OnPart) -> Outcome:
+        if job.encodes:
+            return encode(job, codec, raw=options.raw, transcript=transcript)
+        return decode(job, codec, on_part)
+
+    run_jobs(jobs, convert, options, NAME)
 
 
-def _refuse_replacing(jobs: Sequence[Job], options: Options) -> None:
-    """No output replaces what is read. Audio beside codes is most likely what they were made from: it is only replaced
-    when it is named."""
+def _check_jobs(jobs: Sequence[Job], options: Options) -> None:
+    from ..core.formats.voice_notes import notes_path
+
+    inputs = {"--model": options.model, "--ref-text": options.ref_text}
+    check_jobs(jobs, options, NAME, inputs)
+    unnamed = options.output is None and options.out_dir is None
     for job in jobs:
-        for flag, path in (("--model", options.model), ("--ref-text", options.ref_text)):
-            if path is not None and path.is_file() and same_file(path, job.output):
-                raise UsageError(
-                    f"{job.output!r} would replace the file of {flag}: choose another name with -o"
-                )
-        unnamed = options.output is None and options.out_dir is None
+        if job.encodes and job.output != STANDARD_STREAM:
+            refuse_replacing([("the notes", notes_path(Path(job.output)))], inputs)
+        # Audio beside codes is most likely what they were made from: it is only replaced when it is named.
         if unnamed and not job.encodes and Path(job.output).is_file():
             raise UsageError(
                 f"{job.source.name} would replace {job.output!r}, perhaps its original: name the output with -o"
             )
-
-
-def _check_encoding(jobs: Sequence[Job], options: Options) -> None:
-    encoding = [job for job in jobs if job.encodes]
-    if options.ref_text is not None and len(encoding) != 1:
-        raise UsageError(f"--ref-text belongs to one recording, but {len(encoding)} are encoded")
+    encoding = sum(job.encodes for job in jobs)
+    if options.ref_text is not None and encoding != 1:
+        raise UsageError(f"--ref-text belongs to one recording, but {encoding} are encoded")
     if options.raw and not encoding:
         raise UsageError("--raw concerns encoding only")
-    if len(jobs) == 1 and jobs[0].output == STANDARD_STREAM:
-        binary_output("a .rvq file" if encoding else "audio")
-    if options.format_name is not None and len(encoding) == len(jobs) and not options.quiet:
-        report(NAME, "--format concerns decoding only", "warning")
-
-
-def _transcript(options: Options) -> str | None:
-    if options.ref_text is None:
-        return None
-    from ..core.text.decoding import decode_speech
-
-    return decode_speech(options.ref_text.read_bytes(), f"--ref-text {options.ref_text}")
-
-
-def _convert(jobs: Sequence[Job], codec: OmniVoiceCodec, options: Options, transcript: str | None) -> None:
-    from ..core.output_files import make_folder
-    from .omnivoice_codec_work import decode, encode
-
-    totals, failed = Totals(), 0
-    with file_progress(len(jobs), shown=not options.quiet and not options.verbose) as progress:
-        for job in jobs:
-            progress.file(job.source.name)
-            try:
-                if options.out_dir is not None:
-                    make_folder(Path(job.output).parent)
-                if job.encodes:
-                    outcome = encode(job, codec, raw=options.raw, transcript=transcript)
-                else:
-                    outcome = decode(job, codec, progress.part)
-            except CONCERNS_ONE_FILE as error:
-                if len(jobs) == 1:
-                    raise
-                report(NAME, explain(error))
-                failed += 1
-                continue
-            totals.add(job, outcome)
-            _tell(outcome, options)
-    if not options.quiet and not options.verbose:
-        totals.report()
-    if failed:
-        raise GgttsError(f"{failed} of {len(jobs)} files failed")
-
-
-def _tell(outcome: Outcome, options: Options) -> None:
-    if options.verbose:
-        for line in outcome.lines:
-            click.echo(line, err=True)
 
 
 def _open(options: Options, services: Services | None) -> OmniVoiceCodec:

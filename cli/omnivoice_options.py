@@ -18,7 +18,8 @@ from ..core.limits import (
     SHIFT,
     SPEED,
 )
-from .options import FiniteFloat, Int64, RangedFloat, option_group
+from .options import INPUT_FILE, FiniteFloat, RangedFloat, option_group, seed_option
+from .speech_options import SpeechOptions, device_list_option, dump_option, line_options
 
 NAME = "omnivoice-tts"
 
@@ -48,22 +49,12 @@ SECTIONS = {
 }
 """The options by the headings that `--help` has."""
 
-INPUT_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
-
 
 @dataclass(frozen=True)
-class Options:
+class Options(SpeechOptions):
     """The command line, one field for each option."""
 
-    model: Path | None
-    codec: Path | None
-    output: str | None
-    format_name: str | None
     lang: str | None
-    instruct: str | None
-    ref_wav: Path | None
-    ref_rvq: Path | None
-    ref_text: Path | None
     no_preprocess_prompt: bool
     no_denoise: bool
     duration: float
@@ -71,11 +62,8 @@ class Options:
     chunk_duration: float
     chunk_threshold: float
     no_postprocess: bool
-    stream_by_line: bool
-    fail_fast: bool
     srt: Path | None
     srt_report: Path | None
-    seed: int
     steps: int
     guidance: float
     t_shift: float
@@ -83,22 +71,22 @@ class Options:
     position_temp: float
     class_temp: float
     cfg_compat: bool
-    device: str | None
-    threads: int | None
-    no_fa: bool
-    clamp_fp16: bool
-    dump: Path | None
     llm_test: Path | None
     maskgit_test: bool
-    list_languages: bool
-    list_devices: bool
-    quiet: bool
-    verbose: bool
 
     @property
     def has_reference(self) -> bool:
         """A voice to clone was named."""
         return self.ref_wav is not None or self.ref_rvq is not None
+
+    @property
+    def files_read(self) -> dict[str, Path | None]:
+        """What is read, by the options that name it."""
+        from ..core.formats.voice_notes import notes_path
+
+        notes = None if self.ref_rvq is None else notes_path(self.ref_rvq)
+        own = {"--ref-rvq (its notes)": notes, "--srt": self.srt, "--llm-test": self.llm_test}
+        return {**super().files_read, **own}
 
     @property
     def debug_mode(self) -> str | None:
@@ -184,14 +172,7 @@ def length_options() -> Callable[[Any], Any]:
         click.option(
             "--no-postprocess", is_flag=True, help="Cut no silence, fade nothing: as the codec decodes it."
         ),
-        click.option(
-            "--stream-by-line",
-            is_flag=True,
-            help="With -o -: speak each line as it arrives, each with a header of its own.",
-        ),
-        click.option(
-            "--fail-fast", is_flag=True, help="With --stream-by-line: stop at the first line that fails."
-        ),
+        line_options(),
         click.option(
             "--srt",
             type=INPUT_FILE,
@@ -209,14 +190,7 @@ def length_options() -> Callable[[Any], Any]:
 def generation_options() -> Callable[[Any], Any]:
     """Add how the codes are found."""
     return option_group(
-        click.option(
-            "--seed",
-            metavar="N",
-            type=Int64(),
-            default=-1,
-            show_default=True,
-            help="Random seed; negative: a random one.",
-        ),
+        seed_option(),
         click.option(
             "--steps",
             metavar="N",
@@ -247,31 +221,10 @@ def _number(flag: str, kind: click.ParamType[Any], default: float, text: str) ->
     return click.option(flag, metavar="N", type=kind, default=default, show_default=True, help=text)
 
 
-def arithmetic_options() -> Callable[[Any], Any]:
-    """Add the ways of computing."""
-    return option_group(
-        click.option(
-            "--no-fa",
-            is_flag=True,
-            help="Compute attention with plain matrix products and a softmax, not with a fused operation.",
-        ),
-        click.option(
-            "--clamp-fp16",
-            is_flag=True,
-            help="Keep activations within the range of float16, for GPUs that compute in it.",
-        ),
-    )
-
-
 def debug_options() -> Callable[[Any], Any]:
     """Add dumps and tests of the language model."""
     return option_group(
-        click.option(
-            "--dump",
-            type=click.Path(file_okay=False, path_type=Path),
-            metavar="DIR",
-            help="Write the stages of the model here, as float32 .bin files.",
-        ),
+        dump_option(),
         click.option(
             "--llm-test",
             type=INPUT_FILE,
@@ -289,5 +242,5 @@ def list_options() -> Callable[[Any], Any]:
     """Add the options that print a list instead of speaking."""
     return option_group(
         click.option("--list-languages", is_flag=True, help="Print the languages: code, name, other names."),
-        click.option("--list-devices", is_flag=True, help="Print the devices that --device takes."),
+        device_list_option(),
     )

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.audio.formats import STANDARD_STREAM
-from ..core.audio.sinks import AudioSink, open_sink
-from ..core.errors import GgttsError, OutputError, UsageError
+from ..core.errors import GgttsError
 from ..core.output_files import write_file
 from ..core.sampling.philox import resolve_seed
-from ..core.speech.dump import StageDump
-from ..core.speech.observer import Observer, Observers
-from .errors import explain, report
-from .progress import FileProgress, SpeechProgress, file_progress, speech_progress
-from .speaking import Delivery
-from .streams import binary_output
+from ..core.speech.observer import Observer
+from .begun_lines import BegunLine
+from .delivery import Delivery, deliver, showing, with_dump
+from .errors import report
+from .lines import LineFailures, spoken_lines
+from .progress import FileProgress, SpeechProgress, file_progress
 from .summary import Summary, Utterance
 
 if TYPE_CHECKING:
@@ -46,11 +45,11 @@ def speak_text(
         BrokenPipeError: nobody reads any more.
     """
     summary = Summary(delivery.output)
-    with _speech_progress(model, delivery) as progress:
+    with delivery.speech_progress(model.frame_rate) as progress:
         stream = model.stream(
-            request, chunks=chunks, whole=chunks is None, observer=_observer(progress, delivery.dump)
+            request, chunks=chunks, whole=chunks is None, observer=showing(progress, delivery.dump)
         )
-        utterance = _deliver(model, stream, delivery)
+        utterance = deliver(stream, delivery)
         summary.add(utterance)
     if delivery.verbose:
         _tell(performance(utterance, request.generation.steps))
@@ -64,50 +63,48 @@ def speak_lines(
     request: OmniSpeechRequest,
     lines: Iterable[Line],
     delivery: Delivery,
-    *,
-    fail_fast: bool,
+    failures: LineFailures,
 ) -> None:
     """Speak each line as it arrives, as an utterance of its own; all in the voice of the first, on one seed.
 
     Raises:
-        GgttsError: a line could not be spoken. The others are spoken nevertheless, unless `fail_fast`.
+        GgttsError: a line could not be spoken; see `spoken_lines`.
         UsageError: the request does not suit the model, or there is no line.
         OutputError: the output cannot be written.
         BrokenPipeError: nobody reads any more.
     """
     summary = Summary(delivery.output)
-    narrator: Narrator | None = None
-    failed, spoken = 0, 0
     request = replace(request, seed=resolve_seed(request.seed))
-    with _speech_progress(model, delivery) as progress:
-        for line in lines:
-            own = replace(request, text=line.text)
-            folder = None if delivery.dump is None else delivery.dump / f"line-{line.number}"
-            try:
-                if line.problem is not None:
-                    raise line.problem
-                narrator = narrator or model.narrator(own)
-                stream = model.stream(own, narrator=narrator, observer=_observer(progress, folder))
-                utterance = _deliver(model, stream, delivery)
-                summary.add(utterance, line=line.number)
-                spoken += 1
-                if delivery.verbose:
-                    _tell([f"[OmniVoice-TTS] line {line.number}"])
-                    _tell(performance(utterance, own.generation.steps))
-            except (OutputError, BrokenPipeError):
-                raise
-            except Exception as error:
-                message = f"line {line.number}: {explain(error)}"
-                if fail_fast:
-                    raise GgttsError(message) from error
-                report(delivery.program, message)
-                failed += 1
-    if failed:
-        raise GgttsError(f"{failed} of {spoken + failed} lines could not be spoken")
-    if not spoken:
-        raise UsageError("standard input has nothing to say: no line with words in it")
+    with delivery.speech_progress(model.frame_rate) as progress:
+        narration = _Narration(model, request, delivery, progress)
+        begun = (BegunLine.of(line, narration.of) for line in lines)
+        for number, utterance in spoken_lines(begun, lambda stream: deliver(stream, delivery), failures):
+            summary.add(utterance, line=number)
+            if delivery.verbose:
+                _tell([f"[OmniVoice-TTS] line {number}"])
+                _tell(performance(utterance, request.generation.steps))
     if not delivery.quiet and not delivery.verbose:
         summary.report()
+
+
+class _Narration:
+    """Lines in the voice of the first that can be spoken."""
+
+    def __init__(
+        self, model: OmniVoice, request: OmniSpeechRequest, delivery: Delivery, progress: SpeechProgress
+    ) -> None:
+        self._model = model
+        self._request = request
+        self._delivery = delivery
+        self._progress = progress
+        self._narrator: Narrator | None = None
+
+    def of(self, line: Line) -> OmniStream:
+        """Return the speech of a line."""
+        request = replace(self._request, text=line.text)
+        self._narrator = self._narrator or self._model.narrator(request)
+        observer = showing(self._progress, self._delivery.dump_of(line))
+        return self._model.stream(request, narrator=self._narrator, observer=observer)
 
 
 def dub(
@@ -129,11 +126,11 @@ def dub(
     if delivery.verbose:
         _tell([_seed(seed)])
     with (
-        _sink(model, delivery) as sink,
-        file_progress(len(cues), shown=not delivery.quiet and not delivery.verbose) as progress,
+        delivery.sink(model.sample_rate) as sink,
+        file_progress(len(cues), shown=delivery.shows_progress) as progress,
     ):
         watching = _CueObserver(progress, [cue.number for cue in cues])
-        observer = _with_dump(watching, delivery.dump)
+        observer = with_dump(watching, delivery.dump)
         for cue in model.dub(cues, sink, replace(request, seed=seed), observer=observer):
             dubbed.append(cue)
             if delivery.verbose:
@@ -150,20 +147,6 @@ def dub(
     if delivery.verbose:
         end = max(cues[-1].end, dubbed[-1].end)
         _tell([f"[OmniVoice-TTS] dub: wrote {delivery.output} ({end:.2f} s, {len(cues)} cues)"])
-
-
-def _deliver(model: OmniVoice, stream: OmniStream, delivery: Delivery) -> Utterance:
-    """Write one utterance to the output, chunk by chunk."""
-    samples = 0
-    with _sink(model, delivery) as sink, stream:
-        for chunk in stream:
-            sink.write(chunk.samples)
-            samples += len(chunk.samples)
-        if not samples:
-            raise GgttsError("the model said nothing that can be heard: no audio was written")
-    return Utterance(
-        samples, model.sample_rate, stream.frames, stream.request.seed, stream.stop, stream.timings
-    )
 
 
 def _tell(lines: Iterable[str]) -> None:
@@ -231,36 +214,6 @@ def _report(dubbed: Sequence[DubbedCue]) -> dict[str, Any]:
             for cue in dubbed
         ]
     }
-
-
-def _sink(model: OmniVoice, delivery: Delivery) -> AudioSink:
-    return open_sink(delivery.output, delivery.audio_format, model.sample_rate, stdout=binary_output)
-
-
-def _speech_progress(model: OmniVoice, delivery: Delivery) -> SpeechProgress:
-    shown = delivery.progress and not delivery.quiet and not delivery.verbose
-    return speech_progress(model.frame_rate, shown=shown)
-
-
-def _observer(progress: SpeechProgress, dump: Path | None) -> Observer:
-    return _with_dump(_SpeechObserver(progress), dump)
-
-
-def _with_dump(observer: Observer, dump: Path | None) -> Observer:
-    return observer if dump is None else Observers(observer, StageDump(dump))
-
-
-class _SpeechObserver(Observer):
-    """Shows how far the speech has come."""
-
-    def __init__(self, progress: SpeechProgress) -> None:
-        self._progress = progress
-
-    def piece(self, number: int, count: int) -> None:
-        self._progress.piece(number, count)
-
-    def frame(self, frames: int) -> None:
-        self._progress.frame(frames)
 
 
 class _CueObserver(Observer):

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ..core.audio.formats import STANDARD_STREAM, AudioFormat
+from ..core.audio.formats import STANDARD_STREAM
 from ..core.errors import UsageError
+from .checks import refuse_arguments
 from .errors import run_and_exit
+from .given_text import begun, hint, read_bytes, read_text, read_transcript
+from .lines import LineFailures, arriving_lines
 from .omnivoice_checks import check, check_debug
 from .omnivoice_options import (
     NAME,
     SECTIONS,
     Options,
-    arithmetic_options,
     debug_options,
     generation_options,
     length_options,
@@ -27,16 +29,22 @@ from .omnivoice_options import (
     model_options,
     voice_options,
 )
-from .options import SectionedCommand, device_options, output_options, report_options
-from .streams import INPUT_NAME, ArrivingInput, binary_output, log_to_stderr, read_input
+from .options import (
+    SETTINGS,
+    SectionedCommand,
+    arithmetic_options,
+    device_options,
+    output_options,
+    report_options,
+)
+from .speech_options import print_devices
+from .streams import INPUT_NAME, ArrivingInput, binary_output, log_to_stderr
 
 if TYPE_CHECKING:
     from ..core.omnivoice.language_model import LanguageModel
     from ..core.omnivoice.model import OmniSpeechRequest, OmniVoice, Voice
     from ..core.text.subtitles import Cue
-    from .speaking import Delivery
-
-Item = TypeVar("Item")
+    from .delivery import Delivery
 
 
 @dataclass(frozen=True)
@@ -61,11 +69,7 @@ class Services:
     NAME,
     cls=SectionedCommand,
     sections=SECTIONS,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "max_content_width": 110,
-        "allow_extra_args": True,  # to be refused with better advice
-    },
+    context_settings={**SETTINGS, "allow_extra_args": True},  # to be refused with better advice
 )
 @model_options()
 @output_options()
@@ -86,14 +90,11 @@ def command(context: click.Context, /, **values: Any) -> None:
     omnivoice-tts ... --instruct "female, low pitch" -o - < book.txt | aplay
     omnivoice-tts ... --ref-wav me.wav --ref-text me.txt --srt film.srt -o film.wav
     """
-    if context.args:
-        raise UsageError(
-            f"unexpected {context.args[0]!r}: the text comes on standard input (echo 'Hello.' | {NAME} ...)"
-        )
+    refuse_arguments(context, f"{NAME} ...")
     options = Options(**values)
     with log_to_stderr(NAME, quiet=options.quiet, verbose=options.verbose):
         if options.list_devices:
-            _list_devices()
+            print_devices()
         elif options.list_languages:
             _list_languages()
         elif options.debug_mode is not None:
@@ -103,7 +104,7 @@ def command(context: click.Context, /, **values: Any) -> None:
 
 
 def _speak(options: Options, services: Services | None) -> None:
-    output, audio_format = check(options)
+    delivery = check(options)
     reference = _read_reference(options)
     from ..core.omnivoice.languages import resolve_language
     from ..core.omnivoice.voice_design import resolve_instruct
@@ -111,66 +112,65 @@ def _speak(options: Options, services: Services | None) -> None:
     resolve_language(options.lang)
     resolve_instruct(options.instruct, "")
     if options.srt is not None:
-        _dub(options, services, output, audio_format, reference)
+        _dub(options, services, delivery, reference)
     elif options.stream_by_line:
-        _speak_by_line(options, services, output, audio_format, reference)
-    elif output == STANDARD_STREAM and not options.duration:
-        _speak_arriving(options, services, output, audio_format, reference)
+        _speak_by_line(options, services, delivery, reference)
+    elif delivery.output == STANDARD_STREAM and not options.duration:
+        _speak_arriving(options, services, delivery, reference)
     else:
         text = _read_text(options)
         with _open(options, services) as model:
             from .omnivoice_speaking import speak_text
 
             request = _request(options, text, _voice(options, reference, model))
-            speak_text(model, request, _delivery(options, output, audio_format))
+            speak_text(model, request, delivery)
 
 
 def _speak_arriving(
-    options: Options, services: Services | None, output: str, audio_format: AudioFormat, reference: str | None
+    options: Options, services: Services | None, delivery: Delivery, reference: str | None
 ) -> None:
     from ..core.omnivoice.arriving import arriving_chunks
     from ..core.omnivoice.chunks import StreamedChunks
     from ..core.omnivoice.requests import Chunking
 
     source = ArrivingInput()
-    _hint(source, options, "Type the text; each sentence is spoken once it is complete. End with Ctrl-D.")
+    hint(
+        source,
+        "Type the text; each sentence is spoken once it is complete. End with Ctrl-D.",
+        quiet=options.quiet,
+    )
     chunking = Chunking(options.chunk_duration, options.chunk_threshold)
     pieces = StreamedChunks(chunking, options.speed or 1.0)
-    chunks = _begun(arriving_chunks(source.read, source.has_arrived, pieces, INPUT_NAME), source)
+    chunks = begun(arriving_chunks(source.read, source.has_arrived, pieces, INPUT_NAME), source)
     with _open(options, services) as model:
         from .omnivoice_speaking import speak_text
 
         first = next(chunks)
         request = _request(options, first, _voice(options, reference, model))
-        delivery = _delivery(options, output, audio_format, progress=not source.is_terminal)
+        delivery = replace(delivery, progress=not source.is_terminal)
         speak_text(model, request, delivery, chain([first], chunks))
 
 
 def _speak_by_line(
-    options: Options, services: Services | None, output: str, audio_format: AudioFormat, reference: str | None
+    options: Options, services: Services | None, delivery: Delivery, reference: str | None
 ) -> None:
-    from ..core.text.decoding import speakable_lines
-
-    source = ArrivingInput()
-    _hint(source, options, "Type a line and press Enter to hear it; end with Ctrl-D (Ctrl-Z on Windows).")
-    lines = _begun(speakable_lines(source.read, INPUT_NAME), source)
+    source, failures = ArrivingInput(), LineFailures(NAME, fail_fast=options.fail_fast)
+    lines = arriving_lines(source, failures, quiet=options.quiet)
     with _open(options, services) as model:
         from .omnivoice_speaking import speak_lines
 
         request = _request(options, "", _voice(options, reference, model))
-        delivery = _delivery(options, output, audio_format, progress=not source.is_terminal)
-        speak_lines(model, request, lines, delivery, fail_fast=options.fail_fast)
+        delivery = replace(delivery, progress=not source.is_terminal)
+        speak_lines(model, request, lines, delivery, failures)
 
 
-def _dub(
-    options: Options, services: Services | None, output: str, audio_format: AudioFormat, reference: str | None
-) -> None:
+def _dub(options: Options, services: Services | None, delivery: Delivery, reference: str | None) -> None:
     cues = _read_cues(options)
     with _open(options, services) as model:
         from .omnivoice_speaking import dub
 
         request = _request(options, "", _voice(options, reference, model))
-        dub(model, request, cues, _delivery(options, output, audio_format), options.srt_report)
+        dub(model, request, cues, delivery, options.srt_report)
 
 
 def _read_cues(options: Options) -> list[Cue]:
@@ -178,28 +178,6 @@ def _read_cues(options: Options) -> list[Cue]:
 
     assert options.srt is not None
     return read_subtitles(options.srt)
-
-
-def _begun(items: Iterator[Item], source: ArrivingInput) -> Iterator[Item]:
-    """Look at what is there already, so that an input without words is told before a model is loaded.
-
-    Otherwise the model is loaded while the input is being made.
-
-    Raises:
-        UsageError: the input is at its end, and there was nothing to say.
-        TextError: it begins with what is not text.
-    """
-    if not source.has_arrived():
-        return items
-    first = next(items, None)
-    if first is None:
-        raise UsageError(f"{INPUT_NAME} has nothing to say: no line with words in it")
-    return chain([first], items)
-
-
-def _hint(source: ArrivingInput, options: Options, text: str) -> None:
-    if source.is_terminal and not options.quiet:
-        click.echo(text, err=True)
 
 
 def _read_reference(options: Options) -> str | None:
@@ -211,9 +189,7 @@ def _read_reference(options: Options) -> str | None:
         AudioFileError: the notes cannot be read.
     """
     if options.ref_text is not None:
-        from ..core.text.decoding import decode_speech
-
-        return decode_speech(_bytes_of(options.ref_text), f"--ref-text {options.ref_text}")
+        return read_transcript(options.ref_text)
     if options.ref_rvq is not None:
         from ..core.formats.voice_notes import read_notes
 
@@ -222,20 +198,10 @@ def _read_reference(options: Options) -> str | None:
     return None
 
 
-def _bytes_of(path: Path) -> bytes:
-    from ..core.errors import TextError
-
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise TextError(f"cannot read {path}: {error.strerror or error}") from error
-
-
 def _read_text(options: Options) -> str:
     from ..core.omnivoice.text_chunks import join_lines
-    from ..core.text.decoding import decode_speech
 
-    return join_lines(decode_speech(read_input(hint=not options.quiet), INPUT_NAME))
+    return join_lines(read_text(quiet=options.quiet))
 
 
 def _voice(options: Options, transcript: str | None, model: OmniVoice) -> Voice | None:
@@ -274,7 +240,7 @@ def _request(options: Options, text: str, voice: Voice | None) -> OmniSpeechRequ
         speed=options.speed,
         denoise=not options.no_denoise,
         generation=generation,
-        seed=options.seed if options.seed >= 0 else None,
+        seed=options.wanted_seed,
         chunking=Chunking(options.chunk_duration, options.chunk_threshold),
         finishing=RAW_FINISHING if options.no_postprocess else USUAL_FINISHING,
     )
@@ -291,20 +257,6 @@ def _open(options: Options, services: Services | None) -> AbstractContextManager
     )
 
 
-def _delivery(options: Options, output: str, audio_format: AudioFormat, *, progress: bool = True) -> Delivery:
-    from .speaking import Delivery
-
-    return Delivery(
-        program=NAME,
-        output=output,
-        audio_format=audio_format,
-        dump=options.dump,
-        quiet=options.quiet,
-        verbose=options.verbose,
-        progress=progress,
-    )
-
-
 def _debug(options: Options, services: Services | None) -> None:
     """Run the language model alone, and write what it makes as it is."""
     check_debug(options)
@@ -315,7 +267,7 @@ def _debug(options: Options, services: Services | None) -> None:
 
     forward = None
     if options.llm_test is not None:
-        forward = parse_forward_input(_bytes_of(options.llm_test), str(options.llm_test))
+        forward = parse_forward_input(read_bytes(options.llm_test), str(options.llm_test))
     text = None if forward else _read_text(options)
     model = (services or Services.installed()).open_language_model(
         options.model,
@@ -339,14 +291,6 @@ def _list_languages() -> None:
 
     for language in languages():
         click.echo("\t".join([language.id, language.name, *language.aliases]))
-
-
-def _list_devices() -> None:
-    from ..core.engine import devices
-
-    for device in devices():
-        gigabytes = device.memory_total / 2**30
-        click.echo(f"{device.name}  {device.description}  {gigabytes:.1f} GiB")
 
 
 def main() -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -13,6 +14,9 @@ from ..core.limits import LARGEST_COUNT, PENALTY, TEMPERATURE, Range
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+"""What Click is told of every command."""
+INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 MOST_THREADS = 512
 """GGML has room for that many (GGML_MAX_N_THREADS)."""
 
@@ -139,6 +143,13 @@ def engine_options() -> Callable[[Command], Command]:
             show_default=True,
             help="Precision of the key/value cache.",
         ),
+        arithmetic_options(),
+    )
+
+
+def arithmetic_options() -> Callable[[Command], Command]:
+    """Add the ways of computing."""
+    return option_group(
         click.option(
             "--no-fa",
             is_flag=True,
@@ -170,17 +181,22 @@ def report_options(
     )
 
 
+def seed_option() -> Callable[[Command], Command]:
+    """Add `--seed`."""
+    return click.option(
+        "--seed",
+        metavar="N",
+        type=Int64(),
+        default=-1,
+        show_default=True,
+        help="Random seed; negative: a random one.",
+    )
+
+
 def sampling_options() -> Callable[[Command], Command]:
     """Add the seed and both sampling chains; what is not given comes from the model file."""
     return option_group(
-        click.option(
-            "--seed",
-            metavar="N",
-            type=Int64(),
-            default=-1,
-            show_default=True,
-            help="Random seed; negative: a random one.",
-        ),
+        seed_option(),
         click.option("--greedy", is_flag=True, help="Always take the likeliest code, in both stacks."),
         *(_sampling_option(*row) for row in _SAMPLING),
     )

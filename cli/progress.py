@@ -7,14 +7,38 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+Own = TypeVar("Own", bound="_Display")
 
-class SpeechProgress(Protocol):
-    """Is told how far the speech has come."""
+
+class _Display:
+    """A context manager that shows something until its end, if there is anything to show."""
+
+    _progress: Progress | None = None
+
+    def __enter__(self: Own) -> Own:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def on_terminal() -> bool:
+    """Tell whether a person sees standard error."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+class SpeechProgress(_Display):
+    """Is told how far the speech has come, and shows nothing."""
 
     def piece(self, number: int, count: int) -> None:
         """Piece `number` of `count` begins."""
@@ -22,43 +46,19 @@ class SpeechProgress(Protocol):
     def frame(self, frames: int) -> None:
         """The current piece has this many frames now."""
 
-    def __enter__(self) -> SpeechProgress: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
-
 
 def speech_progress(frame_rate: float, *, shown: bool) -> SpeechProgress:
-    """Return a progress line on standard error if it is `shown` and a terminal, else one that does nothing.
+    """Return a progress line on standard error if it is `shown` and a terminal, else one that shows nothing.
 
     `frame_rate` is in frames per second of audio.
     """
-    if shown and sys.stderr is not None and sys.stderr.isatty():
-        return TerminalProgress(frame_rate)
-    return NoProgress()
+    return _TerminalSpeechProgress(frame_rate) if shown and on_terminal() else SpeechProgress()
 
 
-class NoProgress:
-    """Shows nothing."""
-
-    def piece(self, number: int, count: int) -> None:
-        """Ignore it."""
-
-    def frame(self, frames: int) -> None:
-        """Ignore it."""
-
-    def __enter__(self) -> SpeechProgress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        pass
-
-
-class TerminalProgress:
+class _TerminalSpeechProgress(SpeechProgress):
     """One line that is rewritten: `⠋ speaking 2/5  130 frames  10.4 s of audio  3.1x real time`."""
+
+    _progress: Progress
 
     def __init__(self, frame_rate: float):
         self._frame_rate = frame_rate
@@ -84,15 +84,6 @@ class TerminalProgress:
             report=describe_speed(total, total / self._frame_rate, time.monotonic() - self._started),
         )
 
-    def __enter__(self) -> SpeechProgress:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._progress.stop()
-
 
 def describe_speed(frames: int, audio_seconds: float, seconds: float) -> str:
     """Return how much audio was made, and how fast against its own duration."""
@@ -100,8 +91,8 @@ def describe_speed(frames: int, audio_seconds: float, seconds: float) -> str:
     return f"{frames} frames  {audio_seconds:.1f} s of audio  {speed:.1f}x real time"
 
 
-class FileProgress(Protocol):
-    """Is told how far a row of files has come."""
+class FileProgress(_Display):
+    """Is told how far a row of files has come, and shows nothing."""
 
     def file(self, name: str) -> None:
         """The next file begins."""
@@ -109,40 +100,16 @@ class FileProgress(Protocol):
     def part(self, part: float) -> None:
         """This part of the current file is done, up to 1."""
 
-    def __enter__(self) -> FileProgress: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
-
 
 def file_progress(count: int, *, shown: bool) -> FileProgress:
-    """Return a bar for `count` files on standard error if it is `shown` and a terminal, else one that does nothing."""
-    if shown and sys.stderr is not None and sys.stderr.isatty():
-        return TerminalFileProgress(count)
-    return NoFileProgress()
+    """Return a bar for `count` files on standard error if it is `shown` and a terminal, else one that shows nothing."""
+    return _TerminalFileProgress(count) if shown and on_terminal() else FileProgress()
 
 
-class NoFileProgress:
-    """Shows nothing."""
-
-    def file(self, name: str) -> None:
-        """Ignore it."""
-
-    def part(self, part: float) -> None:
-        """Ignore it."""
-
-    def __enter__(self) -> FileProgress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        pass
-
-
-class TerminalFileProgress:
+class _TerminalFileProgress(FileProgress):
     """A bar that is rewritten: `clip.wav ━━━━━━╺━━━━━ 3/12 0:00:07`."""
+
+    _progress: Progress
 
     def __init__(self, count: int):
         from rich.console import Console
@@ -172,20 +139,11 @@ class TerminalFileProgress:
         report = f"{part:.0%}" if self._count == 1 else f"{self._begun}/{self._count}"
         self._progress.update(self._task, completed=self._begun - 1 + part, report=report)
 
-    def __enter__(self) -> FileProgress:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._progress.stop()
-
 
 @contextmanager
 def byte_progress(title: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
     """Give a function of the bytes done and in all that moves a bar on standard error, if `shown` and a terminal."""
-    if not shown or sys.stderr is None or not sys.stderr.isatty():
+    if not (shown and on_terminal()):
         yield lambda done, total: None
         return
     from rich.console import Console

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from ..core.errors import UsageError
+from .checks import refuse_both
 from .errors import report, run_and_exit
-from .options import device_options, option_group, report_options
+from .files import refuse_replacing
+from .options import INPUT_FILE, SETTINGS, device_options, option_group, report_options
 from .progress import byte_progress
 from .streams import log_to_stderr
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
 NAME = "quantize"
 TYPES = "BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q3_K_L Q3_K_M Q3_K_S Q2_K Q5_0 Q4_0 IQ4_NL"
-MODEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def quantising_options() -> Callable[[Any], Any]:
         ),
         click.option(
             "--imatrix",
-            type=MODEL_FILE,
+            type=INPUT_FILE,
             metavar="FILE",
             help="Importance matrix of llama.cpp (GGUF or the older format): errors are weighed with it.",
         ),
@@ -77,13 +78,13 @@ def checking_options() -> Callable[[Any], Any]:
     return option_group(
         click.option(
             "--check",
-            type=MODEL_FILE,
+            type=INPUT_FILE,
             metavar="REF",
             help="Quantise nothing: compare FILE with the file that it was made of.",
         ),
         click.option(
             "--codec",
-            type=MODEL_FILE,
+            type=INPUT_FILE,
             metavar="FILE",
             help="With --check of a talker: compare what both would say as sound as well.",
         ),
@@ -91,7 +92,7 @@ def checking_options() -> Callable[[Any], Any]:
     )
 
 
-@click.command(NAME, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(NAME, context_settings=SETTINGS)
 @click.argument("arguments", nargs=-1, metavar="IN OUT TYPE")
 @quantising_options()
 @checking_options()
@@ -118,8 +119,7 @@ def command(**values: Any) -> None:
 
 
 def _require_sense(options: Options) -> None:
-    if options.quiet and options.verbose:
-        raise UsageError("--quiet and --verbose exclude each other")
+    refuse_both(("--quiet", options.quiet, "--verbose", options.verbose))
     if options.as_json and not (options.dry_run or options.check):
         raise UsageError("--json is for --dry-run and --check")
     if options.check is None and options.codec is not None:
@@ -147,6 +147,7 @@ def _check(options: Options) -> None:
 
 def _quantize(options: Options) -> None:
     source, target, type_name = _places(options)
+    refuse_replacing([("OUT", target)], {"IN": source, "--imatrix": options.imatrix})
     from ..core.convert.quantize import plan_quantization
     from .quantize_tables import print_plan
 

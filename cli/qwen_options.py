@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from ..core.limits import LARGEST_COUNT, LONGEST_SECONDS
-from .options import FiniteFloat, option_group
+from .options import INPUT_FILE, FiniteFloat, option_group
+from .speech_options import SpeechOptions, device_list_option, line_options
 
-INPUT_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 REFERENCE_FLAGS = ("ref_wav", "ref_text", "ref_spk", "ref_rvq")
 DEFAULT_CODEC_SECONDS = 24.0
 MOST_PARALLEL = 256
@@ -33,29 +33,18 @@ SECTIONS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(SpeechOptions):
     """The command line, one field for each option."""
 
-    model: Path | None
-    codec: Path | None
-    output: str | None
-    format_name: str | None
     lang: str
-    instruct: str | None
     speaker: str | None
-    ref_wav: Path | None
     ref_spk: Path | None
-    ref_rvq: Path | None
-    ref_text: Path | None
     max_new: int
     codec_chunk_dur: float
     parallel: int
     stream_frames: int | None
-    stream_by_line: bool
-    fail_fast: bool
     no_chunk: bool
     no_guard: bool
-    seed: int
     greedy: bool
     temp: float | None
     top_k: int | None
@@ -64,17 +53,8 @@ class Options:
     sub_temp: float | None
     sub_top_k: int | None
     sub_top_p: float | None
-    device: str | None
-    threads: int | None
     kv_type: str
-    no_fa: bool
-    clamp_fp16: bool
-    dump: Path | None
     list_speakers: bool
-    list_languages: bool
-    list_devices: bool
-    quiet: bool
-    verbose: bool
 
     @property
     def uses_demo(self) -> bool:
@@ -85,6 +65,11 @@ class Options:
     def lists(self) -> bool:
         """Something about the model is to be listed, and nothing spoken."""
         return self.list_speakers or self.list_languages
+
+    @property
+    def files_read(self) -> dict[str, Path | None]:
+        """What is read, by the options that name it."""
+        return {**super().files_read, "--ref-spk": self.ref_spk}
 
     @property
     def reference_flags(self) -> list[str]:
@@ -151,14 +136,7 @@ def length_options() -> Callable[[Any], Any]:
             help="Do not end speech that repeats itself or outlasts what its text can take.",
         ),
         click.option("--no-chunk", is_flag=True, help="Speak long text in one pass, not cut at sentences."),
-        click.option(
-            "--stream-by-line",
-            is_flag=True,
-            help="With -o -: speak each line as it arrives, each with a header of its own.",
-        ),
-        click.option(
-            "--fail-fast", is_flag=True, help="With --stream-by-line: stop at the first line that fails."
-        ),
+        line_options(),
         click.option(
             "--stream-frames",
             metavar="N",
@@ -193,15 +171,5 @@ def list_options() -> Callable[[Any], Any]:
     return option_group(
         click.option("--list-speakers", is_flag=True, help="Print the speakers of the model."),
         click.option("--list-languages", is_flag=True, help="Print the languages of the model."),
-        click.option("--list-devices", is_flag=True, help="Print the devices that --device takes."),
-    )
-
-
-def dump_option() -> Callable[[Any], Any]:
-    """Add `--dump`."""
-    return click.option(
-        "--dump",
-        type=click.Path(file_okay=False, path_type=Path),
-        metavar="DIR",
-        help="Write the stages of the model here, as float32 .bin files.",
+        device_list_option(),
     )

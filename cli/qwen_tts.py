@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ..core.audio.formats import STANDARD_STREAM, AudioFormat, choose_format
+from ..core.audio.formats import STANDARD_STREAM
 from ..core.errors import UsageError
+from .checks import check_reports_and_lines, output_and_format, refuse_arguments, require_writable
 from .errors import report, run_and_exit
+from .files import refuse_replacing
+from .given_text import read_text
+from .lines import LineFailures, arriving_lines
 from .options import (
+    SETTINGS,
     SectionedCommand,
     engine_options,
     output_options,
@@ -25,7 +29,6 @@ from .qwen_options import (
     DEFAULT_CODEC_SECONDS,
     SECTIONS,
     Options,
-    dump_option,
     length_options,
     list_options,
     model_options,
@@ -33,14 +36,14 @@ from .qwen_options import (
     voice_options,
 )
 from .references import Reference, check_combination, read_reference
-from .streams import INPUT_NAME, ArrivingInput, binary_output, log_to_stderr, read_input
+from .speech_options import dump_option, print_devices
+from .streams import ArrivingInput, log_to_stderr
 
 if TYPE_CHECKING:
     from ..core.qwen.model import QwenTTS
     from ..core.qwen.requests import SpeechRequest
     from ..core.qwen.voice import Voice
-    from ..core.text.decoding import Line
-    from .speaking import Delivery
+    from .delivery import Delivery
 
 NAME = "qwen-tts"
 
@@ -67,11 +70,7 @@ class Services:
     NAME,
     cls=SectionedCommand,
     sections=SECTIONS,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "max_content_width": 110,
-        "allow_extra_args": True,  # to be refused with better advice
-    },
+    context_settings={**SETTINGS, "allow_extra_args": True},  # to be refused with better advice
 )
 @model_options()
 @output_options()
@@ -91,14 +90,11 @@ def command(context: click.Context, /, **values: Any) -> None:
     echo "Hello there." | qwen-tts -o hello.wav
     echo "Hello there." | qwen-tts -o - | aplay
     """
-    if context.args:
-        raise UsageError(
-            f"unexpected {context.args[0]!r}: the text comes on standard input (echo 'Hello.' | {NAME} -o hello.wav)"
-        )
+    refuse_arguments(context, f"{NAME} -o hello.wav")
     options = Options(**values)
     with log_to_stderr(NAME, quiet=options.quiet, verbose=options.verbose):
         if options.list_devices:
-            _list_devices()
+            print_devices()
         elif options.lists:
             _check_model_files(options)
             _list_names(options, context.obj)
@@ -107,82 +103,47 @@ def command(context: click.Context, /, **values: Any) -> None:
 
 
 def _speak(options: Options, services: Services | None) -> None:
-    output, audio_format = _check(options)
+    delivery = _check(options)
     reference = read_reference(options)
     if options.stream_by_line:
-        _speak_by_line(options, services, output, audio_format, reference)
+        _speak_by_line(options, services, delivery, reference)
     else:
-        text = _read_text(options)
+        text = read_text(quiet=options.quiet)
         with _open(options, services or Services.installed()) as model:
-            from .speaking import speak_text
+            from .qwen_speaking import speak_text
 
-            delivery = _delivery(options, model, output, audio_format)
-            speak_text(model, _request(options, text, _voice(options, reference, model)), delivery)
+            request = _request(options, text, _voice(options, reference, model))
+            speak_text(model, request, _chunked(delivery, options, model.frame_rate))
 
 
 def _speak_by_line(
     options: Options,
     services: Services | None,
-    output: str,
-    audio_format: AudioFormat,
+    delivery: Delivery,
     reference: Reference | None,
 ) -> None:
-    source = ArrivingInput()
-    lines = _lines(source, options)
+    source, failures = ArrivingInput(), LineFailures(NAME, fail_fast=options.fail_fast)
+    lines = arriving_lines(source, failures, quiet=options.quiet)
     with _open(options, services or Services.installed()) as model:
-        from .speaking import speak_lines
+        from .qwen_speaking import speak_lines
 
-        delivery = _delivery(options, model, output, audio_format, progress=not source.is_terminal)
+        delivery = replace(_chunked(delivery, options, model.frame_rate), progress=not source.is_terminal)
         request = _request(options, "", _voice(options, reference, model))
-        speak_lines(model, request, lines, delivery, fail_fast=options.fail_fast)
+        speak_lines(model, request, lines, delivery, failures)
 
 
-def _lines(source: ArrivingInput, options: Options) -> Iterator[Line]:
-    """Return the lines of standard input as they arrive.
-
-    What is there already is looked at first, so that an input without words is told before a model is loaded;
-    otherwise the model is loaded while the first line is being made.
-
-    Raises:
-        UsageError: the input is at its end, and there was nothing to say.
-        TextError: it begins with what is not text.
-    """
-    from ..core.text.decoding import speakable_lines
-
-    lines = speakable_lines(source.read, INPUT_NAME)
-    if source.is_terminal and not options.quiet:
-        click.echo("Type a line and press Enter to hear it; end with Ctrl-D (Ctrl-Z on Windows).", err=True)
-    if not source.has_arrived():
-        return lines
-    first = next(lines, None)
-    if first is None:
-        raise UsageError(f"{INPUT_NAME} has nothing to say: no line with words in it")
-    return chain([first], lines)
-
-
-def _check(options: Options) -> tuple[str, AudioFormat]:
-    """Refuse what cannot work before anything is read or loaded; return the output and its format."""
+def _check(options: Options) -> Delivery:
+    """Refuse what cannot work before anything is read or loaded; return where the speech goes."""
     _check_model_files(options)
-    if options.output is None:
-        raise UsageError("missing option -o: name the audio file to write, or - for standard output")
-    audio_format = choose_format(options.output, options.format_name)
-    if options.stream_by_line and options.output != STANDARD_STREAM:
-        raise UsageError(
-            f"--stream-by-line needs -o -: it streams to standard output, not to {options.output!r}"
-        )
-    if options.fail_fast and not options.stream_by_line:
-        raise UsageError(
-            "--fail-fast needs --stream-by-line: a text that is spoken as a whole has no other lines"
-        )
-    if options.quiet and options.verbose:
-        raise UsageError("--quiet and --verbose exclude each other")
+    output, audio_format = output_and_format(options)
+    check_reports_and_lines(options)
+    refuse_replacing([("-o", output)], options.files_read)
     check_combination(options)
-    from ..core.audio.sinks import check_output
+    require_writable(output)
+    from .delivery import Delivery
 
-    check_output(options.output)
-    if options.output == STANDARD_STREAM:
-        binary_output()
-    return options.output, audio_format
+    watching = (options.dump, options.quiet, options.verbose)
+    return Delivery(NAME, output, audio_format, *watching, parallel=options.parallel)
 
 
 def _check_model_files(options: Options) -> None:
@@ -191,12 +152,6 @@ def _check_model_files(options: Options) -> None:
     if options.model is None or options.codec is None:
         given, missing = ("--model", "--codec") if options.codec is None else ("--codec", "--model")
         raise UsageError(f"{given} needs {missing} too (or give neither, for the packaged demo voice)")
-
-
-def _read_text(options: Options) -> str:
-    from ..core.text.decoding import decode_speech
-
-    return decode_speech(read_input(hint=not options.quiet), INPUT_NAME)
 
 
 def _voice(options: Options, reference: Reference | None, model: QwenTTS) -> Voice | None:
@@ -215,7 +170,7 @@ def _request(options: Options, text: str, voice: Voice | None) -> SpeechRequest:
         sub_temperature=options.sub_temp,
         sub_top_k=options.sub_top_k,
         sub_top_p=options.sub_top_p,
-        seed=options.seed if options.seed >= 0 else None,
+        seed=options.wanted_seed,
     )
     return SpeechRequest(
         text=text,
@@ -248,30 +203,12 @@ def _open(options: Options, services: Services) -> AbstractContextManager[QwenTT
     )
 
 
-def _delivery(
-    options: Options, model: QwenTTS, output: str, audio_format: AudioFormat, *, progress: bool = True
-) -> Delivery:
-    from .speaking import Delivery
-
-    return Delivery(
-        program=NAME,
-        output=output,
-        audio_format=audio_format,
-        stream_frames=_frames_per_write(options, output, model.frame_rate),
-        dump=options.dump,
-        quiet=options.quiet,
-        verbose=options.verbose,
-        progress=progress,
-        parallel=options.parallel,
-    )
-
-
-def _frames_per_write(options: Options, output: str, frame_rate: float) -> int | None:
+def _chunked(delivery: Delivery, options: Options, frame_rate: float) -> Delivery:
     """A file has nobody waiting for it, so it is made in chunks as long as the memory for them may be."""
     longest = max(1, int((options.codec_chunk_dur or DEFAULT_CODEC_SECONDS) * frame_rate + 0.5))
     if options.stream_frames is not None:
-        return min(options.stream_frames, longest)
-    return None if output == STANDARD_STREAM else longest
+        return replace(delivery, stream_frames=min(options.stream_frames, longest))
+    return delivery if delivery.output == STANDARD_STREAM else replace(delivery, stream_frames=longest)
 
 
 def _list_names(options: Options, services: Services | None) -> None:
@@ -284,14 +221,6 @@ def _list_names(options: Options, services: Services | None) -> None:
         if options.list_languages:
             for name in ("auto", *model.languages):
                 click.echo(name)
-
-
-def _list_devices() -> None:
-    from ..core.engine import devices
-
-    for device in devices():
-        gigabytes = device.memory_total / 2**30
-        click.echo(f"{device.name}  {device.description}  {gigabytes:.1f} GiB")
 
 
 def main() -> NoReturn:

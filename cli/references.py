@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import UsageError
-from .files import same_file
-from .qwen_options import REFERENCE_FLAGS, Options, flag_name
+from .given_text import read_transcript
+from .qwen_options import Options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,6 @@ def check_combination(options: Options) -> None:
     given = options.reference_flags
     if not given:
         return
-    _check_output(options)
     if options.speaker is not None:
         raise UsageError(f"--speaker and {given[0]} exclude each other: a voice is either built in or cloned")
     if options.instruct is not None:
@@ -65,18 +64,6 @@ def check_combination(options: Options) -> None:
         raise UsageError(
             f"{given[0]} needs a base model: name one with --model and --codec (the packaged demo voice cannot clone)"
         )
-
-
-def _check_output(options: Options) -> None:
-    """Refuse to speak over the recording that is imitated, which may be the only copy."""
-    if options.output is None:
-        return
-    for name in REFERENCE_FLAGS:
-        path = getattr(options, name)
-        if path is not None and path.is_file() and same_file(path, options.output):
-            raise UsageError(
-                f"-o {options.output!r} would replace the file of {flag_name(name)}: choose another name"
-            )
 
 
 def _check_reference(options: Options) -> None:
@@ -108,7 +95,7 @@ def read_reference(options: Options) -> Reference | None:
     """
     if not options.reference_flags:
         return None
-    transcript = None if options.ref_text is None else _read_transcript(options.ref_text)
+    transcript = None if options.ref_text is None else read_transcript(options.ref_text)
     if options.ref_wav is not None:
         from ..core.audio.reference import read_recording
 
@@ -117,14 +104,3 @@ def read_reference(options: Options) -> Reference | None:
 
     assert options.ref_spk is not None
     return Reference(stored=Voice.load(options.ref_spk, options.ref_rvq, transcript))
-
-
-def _read_transcript(path: Path) -> str:
-    from ..core.errors import TextError
-    from ..core.text.decoding import decode_speech
-
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise TextError(f"cannot read {path}: {error.strerror or error}") from error
-    return decode_speech(data, f"--ref-text {path}")

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from ..core.limits import LONGEST_SECONDS
-from .options import FiniteFloat, engine_options, option_group
-from .qwen_options import DEFAULT_CODEC_SECONDS, INPUT_FILE
+from .options import INPUT_FILE, FiniteFloat, engine_options, option_group
+from .qwen_options import DEFAULT_CODEC_SECONDS
 
 Command = TypeVar("Command", bound=click.Command)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..core.audio.formats import STANDARD_STREAM
-from .progress import describe_speed
+from .progress import describe_speed, on_terminal
 
 if TYPE_CHECKING:
     from ..core.speech.timings import Timings
@@ -72,7 +71,7 @@ class Summary:
         """Print the totals, on standard error: a person at a terminal or `--verbose` sees them, a script does not."""
         if self._verbose:
             click.echo(self._destination(), err=True)
-        elif sys.stderr is not None and sys.stderr.isatty():
+        elif on_terminal():
             seconds = time.monotonic() - self._started
             name = "standard output" if self._output == STANDARD_STREAM else self._output
             click.echo(f"{name}: {describe_speed(self._frames, self._audio_seconds, seconds)}", err=True)

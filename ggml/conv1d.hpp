@@ -1,12 +1,12 @@
-// Convolution over channels-last activations as an implicit matrix product, and the snake activation, for the
-// CPU.
+// Convolution over channels-last activations as an implicit matrix product, for the CPU.
 //
-// float32 throughout. Every output is summed in one fixed order (tap by tap, input by input, fused
-// multiply-adds), so it does not depend on how many samples are computed at once or by how many threads: a
-// stream equals the whole.
+// float32 throughout. Every output is summed in one fixed order by fused multiply-adds, so it does not depend
+// on how many samples are computed at once or by how many threads: a stream equals the whole.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,54 +15,92 @@ struct ggml_tensor;
 
 namespace ggtts::kernels {
 
-struct VectorKernels;
+// y[t, o] = bias[o] + sum over taps k and inputs i of weight[o, i, k] x[t * stride + k * dilation, i]; every
+// group of outputs reads a group of inputs of its own.
+struct ConvShape {
+    int64_t taps;
+    int64_t outputs;  // of one group
+    int64_t inputs;   // of one group
+    int64_t groups = 1;
+    int64_t dilation = 1;
+    int64_t stride = 1;
 
-// Weights packed for the instruction set they will be used with, in panels of neighbouring outputs.
-class ConvPlan {
-public:
-    // `matrices` is [taps, outputs, inputs], `bias` [outputs] or null. `instruction_set` is "best", or one of
-    // instruction_sets(). Throws std::invalid_argument for one this processor does not have.
-    ConvPlan(const float *matrices, int64_t taps, int64_t outputs, int64_t inputs, const float *bias,
-             int64_t dilation, const std::string &instruction_set);
-
-    int64_t taps() const { return taps_; }
-    int64_t inputs() const { return inputs_; }
-    int64_t outputs() const { return outputs_; }
-    // How many earlier samples an output reads.
-    int64_t past() const { return (taps_ - 1) * dilation_; }
-    const VectorKernels &kernels() const { return *kernels_; }
-
-    // Outputs [first_panel, last_panel) of samples [first, first + samples): x and y are rows of `inputs` and
-    // `outputs` values, and row t of y reads the rows t .. t + past of x.
-    void compute(const float *x, float *y, int64_t first, int64_t samples, int64_t first_panel,
-                 int64_t last_panel) const;
-    int64_t panels() const { return (outputs_ + panel_width_ - 1) / panel_width_; }
-
-private:
-    void pack(const float *matrices);
-    void compute_by_dots(const float *x, float *y, int64_t first, int64_t samples) const;
-    bool is_narrow() const { return outputs_ < narrow_outputs; }
-
-    // Below this, a panel would be mostly padding: each output is a dot product instead.
-    static constexpr int64_t narrow_outputs = 4;
-
-    int64_t taps_, outputs_, inputs_, dilation_, panel_width_;
-    const VectorKernels *kernels_;
-    std::vector<float> weights_;  // panels of [taps, inputs, panel_width]; narrow: [outputs, taps, inputs]
-    std::vector<float> bias_;     // padded to whole panels
+    // How many samples an output reads, gaps included.
+    int64_t reach() const { return (taps - 1) * dilation + 1; }
+    int64_t all_outputs() const { return groups * outputs; }
+    int64_t all_inputs() const { return groups * inputs; }
+    // Throws std::invalid_argument.
+    void check() const;
 };
 
-// GGML custom operations. Source of conv1d: x f32 [inputs, past + time]; result [outputs, time]; settings: a
-// ConvPlan.
-void conv1d(ggml_tensor *result, int thread, int threads, void *plan);
-// Sources of snake: x f32 [channels, time], frequency and magnitude [channels]; result x + sin^2(x frequency)
-// magnitude.
-void snake(ggml_tensor *result, int thread, int threads, void *kernels);
+// x and y are rows of all_inputs() and all_outputs() values; row t of y reads the rows t * stride .. t *
+// stride + reach() - 1 of x. `residual`, rows like those of y, is added to it; may be null.
+struct ConvOperands {
+    const float *x;
+    const float *residual;
+    float *y;
+    int64_t samples;  // rows of y
+};
 
-// Instruction sets this processor can run, the best first; the last is "generic".
-std::vector<std::string> instruction_sets();
-// Throws std::invalid_argument for an unknown or unsupported name; "best" is the first of instruction_sets().
-const VectorKernels &vector_kernels(const std::string &instruction_set);
-const VectorKernels &best_vector_kernels();
+// The weights of a convolution in a form that the kernels read.
+class ConvPlan {
+public:
+    explicit ConvPlan(const ConvShape &shape) : shape_(shape) { shape.check(); }
+    virtual ~ConvPlan() = default;
+    ConvPlan(const ConvPlan &) = delete;
+    ConvPlan &operator=(const ConvPlan &) = delete;
+
+    const ConvShape &shape() const { return shape_; }
+    // The share of one thread.
+    virtual void compute(const ConvOperands &operands, int thread, int threads) const = 0;
+
+private:
+    ConvShape shape_;
+};
+
+// Weights in a file, say: float32 or a half precision.
+struct StoredWeights {
+    const void *values;
+    int type;                           // of GGML
+    std::shared_ptr<const void> owner;  // of the values
+    // Told about parts of the values that are not needed for a while; may be empty.
+    std::function<void(const void *begin, size_t bytes)> release;
+
+    static bool can_be(int type);
+    // `count` of them from the one at `first`.
+    void read(int64_t first, int64_t count, float *out) const;
+};
+
+// All of these take a `bias` [outputs of all groups] or null, and an `instruction_set` that is "best" or one
+// of instruction_sets(); they throw std::invalid_argument for one this processor does not have, and for
+// weights of another type.
+
+// Weights packed once: for little work at a time. `matrices` is [taps, outputs of all groups, inputs].
+std::shared_ptr<const ConvPlan> packed_conv(const ConvShape &shape, const float *matrices, const float *bias,
+                                            const std::string &instruction_set);
+// The same of weights [outputs of all groups, inputs, taps], as checkpoints have them.
+std::shared_ptr<const ConvPlan> packed_conv(const ConvShape &shape, const StoredWeights &weights,
+                                            const float *bias, const std::string &instruction_set);
+
+// Weights [outputs of all groups, inputs, taps] left where they are, and packed panel by panel whenever they
+// are used: for many samples at a time, next to which that is little work. They take no memory of their own
+// and no time to load.
+std::shared_ptr<const ConvPlan> stored_conv(const ConvShape &shape, StoredWeights weights, const float *bias,
+                                            const std::string &instruction_set);
+
+struct TransposedShape {
+    int64_t inputs, outputs, kernel;
+    int64_t stride;  // divides the kernel
+};
+
+// A transposed convolution as one of kernel / stride taps whose outputs are `stride` samples, [stride,
+// outputs], from weights [inputs, outputs, kernel]; the bias is [outputs]. y[t, j, o] = bias[o] + sum over m
+// and i of weight[i, o, m * stride + j] x[t + past - m, i], with past = kernel / stride - 1. Packed once.
+std::shared_ptr<const ConvPlan> transposed_conv(const TransposedShape &shape, const StoredWeights &weights,
+                                                const float *bias, const std::string &instruction_set);
+
+// GGML custom operation. Sources: x f32 [inputs, (time - 1) * stride + reach], and a residual like the result
+// if there is one; result [outputs, time]; settings: a ConvPlan.
+void conv1d(ggml_tensor *result, int thread, int threads, void *plan);
 
 }  // namespace ggtts::kernels

@@ -2,8 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace ggtts::kernels {
+
+// The weights of some outputs as a checkpoint stores them: that of output r, input i and tap k is at
+// values[r * row + i * taps + k].
+struct StoredPanel {
+    const void *values;
+    int type;  // of GGML: float32, float16 or bfloat16
+    int64_t row;
+    int64_t outputs, inputs, taps;
+};
 
 // One block of a convolution: `rows` samples x one panel of outputs, over a run of inputs of one tap.
 struct VectorKernels {
@@ -14,13 +25,35 @@ struct VectorKernels {
     // in floats.
     void (*multiply_panel)(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
                            int64_t y_stride, int64_t rows);
+    // The same in float64, with panels of another width.
+    int64_t exact_panel_width;
+    void (*multiply_exact_panel)(const double *x, int64_t x_stride, const double *panel, int64_t depth,
+                                 double *y, int64_t y_stride, int64_t rows);
+    // panel[k * inputs + i][r] = the weight of output r, input i, tap k as float32; zero where there is no
+    // output.
+    void (*pack_panel)(const StoredPanel &from, float *panel);
     // sum + sum_i a[i] * b[i]
     float (*dot)(const float *a, const float *b, int64_t count, float sum);
     // y[i] = x[i] + sin^2(x[i] frequency[i]) magnitude[i]
     void (*snake)(const float *x, const float *frequency, const float *magnitude, float *y, int64_t count);
+    // y[i] = x[i], of negative ones e^x[i] - 1
+    void (*elu)(const float *x, float *y, int64_t count);
+    // y[i] = x[i] (1 + erf(x[i] / sqrt(2))) / 2
+    void (*gelu)(const float *x, float *y, int64_t count);
+    // y[i] = gelu(x[i] scale[i] + shift[i])
+    void (*scaled_gelu)(const float *x, const float *scale, const float *shift, float *y, int64_t count);
+    // y[i] = (x[i] - mean) / sqrt(variance + epsilon) weight[i] + bias[i]; y may be x
+    void (*normalise)(const float *x, const float *weight, const float *bias, float epsilon, float *y,
+                      int64_t count);
     // x[i] = exp((x[i] - highest) scale), for x[i] <= highest and scale > 0; returns their sum
     float (*exponentials)(float *x, int64_t count, float highest, float scale);
 };
+
+// Instruction sets this processor can run, the best first; the last is "generic".
+std::vector<std::string> instruction_sets();
+// Throws std::invalid_argument for an unknown or unsupported name; "best" is the first of instruction_sets().
+const VectorKernels &vector_kernels(const std::string &instruction_set);
+const VectorKernels &best_vector_kernels();
 
 extern const VectorKernels generic_kernels;
 #ifdef GGTTS_X86_KERNELS

@@ -15,8 +15,11 @@ struct Vector {
     static Value broadcast(float a) { return _mm256_set1_ps(a); }
     static Value zero() { return _mm256_setzero_ps(); }
     static Value multiply_add(Value a, Value b, Value c) { return _mm256_fmadd_ps(a, b, c); }
+    static Value add(Value a, Value b) { return _mm256_add_ps(a, b); }
     static Value multiply(Value a, Value b) { return _mm256_mul_ps(a, b); }
+    static Value divide(Value a, Value b) { return _mm256_div_ps(a, b); }
     static Value round(Value a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+    static Value minimum(Value a, Value b) { return _mm256_min_ps(a, b); }
     static Value maximum(Value a, Value b) { return _mm256_max_ps(a, b); }
     static Value scale_by_power(Value a, Value n) {
         const __m256i exponent =
@@ -30,12 +33,25 @@ struct Vector {
     }
 };
 
+struct ExactVector {
+    using Value = __m256d;
+    static constexpr int width = 4;
+
+    static Value load(const double *from) { return _mm256_loadu_pd(from); }
+    static void store(double *to, Value a) { _mm256_storeu_pd(to, a); }
+    static Value broadcast(double a) { return _mm256_set1_pd(a); }
+    static Value multiply_add(Value a, Value b, Value c) { return _mm256_fmadd_pd(a, b, c); }
+};
+
 constexpr int vectors_per_panel = 2;
 constexpr int rows_per_block = 6;
+
+constexpr int64_t panel_width = vectors_per_panel * Vector::width;
 
 }  // namespace
 }  // namespace ggtts::kernels
 
+#include "panel_packing_avx2.hpp"
 #include "vector_kernels_body.hpp"
 
 namespace ggtts::kernels {

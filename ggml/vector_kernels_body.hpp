@@ -3,10 +3,12 @@
 // merged.
 //
 // The including file defines `Vector` with: `Value`, `width`, load, store, broadcast, zero, multiply_add(a,
-// b, c) = a b + c, multiply, round, maximum, sum, scale_by_power(a, n) = a 2^n for whole n; and the constants
-// `vectors_per_panel` and `rows_per_block`.
+// b, c) = a b + c, multiply, divide, round, minimum and maximum (of a number and none: the second, or none),
+// sum, scale_by_power(a, n) = a 2^n for whole n; `ExactVector`, which has some of them for float64; the
+// constants `vectors_per_panel`, `panel_width` and `rows_per_block`; and pack_panel.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
@@ -16,32 +18,30 @@
 namespace ggtts::kernels {
 namespace {
 
-constexpr int64_t panel_width = vectors_per_panel * Vector::width;
-
 // A block of the result stays in registers while the inputs pass.
-template <int rows>
-void multiply_rows(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
+template <class V, int rows, class Number>
+void multiply_rows(const Number *x, int64_t x_stride, const Number *panel, int64_t depth, Number *y,
                    int64_t y_stride) {
-    typename Vector::Value sums[rows][vectors_per_panel];
+    typename V::Value sums[rows][vectors_per_panel];
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors_per_panel; ++v) {
-            sums[r][v] = Vector::load(y + r * y_stride + v * Vector::width);
+            sums[r][v] = V::load(y + r * y_stride + v * V::width);
         }
     }
-    for (int64_t i = 0; i < depth; ++i, panel += panel_width) {
-        typename Vector::Value weights[vectors_per_panel];
+    for (int64_t i = 0; i < depth; ++i, panel += vectors_per_panel * V::width) {
+        typename V::Value weights[vectors_per_panel];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors_per_panel; ++v) {
-            weights[v] = Vector::load(panel + v * Vector::width);
+            weights[v] = V::load(panel + v * V::width);
         }
 #pragma GCC unroll 16
         for (int r = 0; r < rows; ++r) {
-            const auto input = Vector::broadcast(x[r * x_stride + i]);
+            const auto input = V::broadcast(x[r * x_stride + i]);
 #pragma GCC unroll 4
             for (int v = 0; v < vectors_per_panel; ++v) {
-                sums[r][v] = Vector::multiply_add(input, weights[v], sums[r][v]);
+                sums[r][v] = V::multiply_add(input, weights[v], sums[r][v]);
             }
         }
     }
@@ -49,26 +49,31 @@ void multiply_rows(const float *x, int64_t x_stride, const float *panel, int64_t
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors_per_panel; ++v) {
-            Vector::store(y + r * y_stride + v * Vector::width, sums[r][v]);
+            V::store(y + r * y_stride + v * V::width, sums[r][v]);
         }
     }
 }
 
-template <int rows>
-void multiply_at_most(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
+template <class V, int rows, class Number>
+void multiply_at_most(const Number *x, int64_t x_stride, const Number *panel, int64_t depth, Number *y,
                       int64_t y_stride, int64_t wanted) {
     if constexpr (rows > 0) {
         if (wanted == rows) {
-            multiply_rows<rows>(x, x_stride, panel, depth, y, y_stride);
+            multiply_rows<V, rows>(x, x_stride, panel, depth, y, y_stride);
         } else {
-            multiply_at_most<rows - 1>(x, x_stride, panel, depth, y, y_stride, wanted);
+            multiply_at_most<V, rows - 1>(x, x_stride, panel, depth, y, y_stride, wanted);
         }
     }
 }
 
 void multiply_panel(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
                     int64_t y_stride, int64_t rows) {
-    multiply_at_most<rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
+    multiply_at_most<Vector, rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
+}
+
+void multiply_exact_panel(const double *x, int64_t x_stride, const double *panel, int64_t depth, double *y,
+                          int64_t y_stride, int64_t rows) {
+    multiply_at_most<ExactVector, rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
 }
 
 float dot(const float *a, const float *b, int64_t count, float sum) {
@@ -100,43 +105,147 @@ typename Vector::Value squared_sine(typename Vector::Value y) {
     return Vector::multiply(sine, sine);
 }
 
-typename Vector::Value snake_vector(const float *x, const float *frequency, const float *magnitude) {
-    const auto value = Vector::load(x);
-    return Vector::multiply_add(squared_sine(Vector::multiply(value, Vector::load(frequency))),
-                                Vector::load(magnitude), value);
+struct Exponent {
+    typename Vector::Value power;      // n
+    typename Vector::Value remainder;  // r
+};
+
+// x = n ln(2) + r with n whole and |r| <= ln(2) / 2. The first part of ln(2) has few bits, so that its
+// product is exact.
+Exponent exponent_of(typename Vector::Value x) {
+    const auto n = Vector::round(Vector::multiply(x, Vector::broadcast(1.442695041f)));
+    const auto r = Vector::multiply_add(n, Vector::broadcast(-0.693145752f), x);
+    return {n, Vector::multiply_add(n, Vector::broadcast(-1.42860677e-6f), r)};
 }
 
-void snake(const float *x, const float *frequency, const float *magnitude, float *y, int64_t count) {
+// (e^r - 1 - r) / r^2 by the Taylor polynomial that is exact to float32 for |r| <= ln(2) / 2.
+typename Vector::Value exponential_tail(typename Vector::Value r) {
+    auto p = Vector::broadcast(1.0f / 5040.0f);
+    for (const float coefficient : {1.0f / 720.0f, 1.0f / 120.0f, 1.0f / 24.0f, 1.0f / 6.0f, 0.5f}) {
+        p = Vector::multiply_add(p, r, Vector::broadcast(coefficient));
+    }
+    return p;
+}
+
+// e^x = 2^n e^r. Below -87 the result is no more than the smallest normal number.
+typename Vector::Value exponential(typename Vector::Value x) {
+    const auto [n, r] = exponent_of(Vector::maximum(x, Vector::broadcast(-87.0f)));
+    const auto one = Vector::broadcast(1.0f);
+    auto p = Vector::multiply_add(exponential_tail(r), r, one);
+    p = Vector::multiply_add(p, r, one);
+    return Vector::scale_by_power(p, n);
+}
+
+// e^x - 1 = 2^n (e^r - 1) + 2^n - 1, for x <= 0: near zero n is 0 and nothing cancels.
+typename Vector::Value exponential_less_one(typename Vector::Value x) {
+    const auto [n, r] = exponent_of(Vector::maximum(Vector::broadcast(-87.0f), x));
+    const auto p = Vector::multiply_add(exponential_tail(r), Vector::multiply(r, r), r);
+    const auto power = Vector::scale_by_power(Vector::broadcast(1.0f), n);
+    return Vector::multiply_add(p, power, Vector::add(power, Vector::broadcast(-1.0f)));
+}
+
+// max(x, 0) + (e^min(x, 0) - 1): one of the two is zero.
+typename Vector::Value elu_vector(typename Vector::Value x) {
+    const auto zero = Vector::zero();
+    return Vector::add(Vector::maximum(zero, x), exponential_less_one(Vector::minimum(zero, x)));
+}
+
+// max(x, 0) - |x| Q(|x|), where Q(a) = erfc(a / sqrt(2)) / 2 is the normal distribution beyond a. Abramowitz
+// and Stegun, "Handbook of Mathematical Functions", 7.1.26, give Q(a) = e^(-a^2 / 2) times a polynomial in 1
+// / (1 + p a); this one is of degree 6, fitted to a Q(a), which it meets to 9e-9 before rounding.
+typename Vector::Value gelu_vector(typename Vector::Value x) {
+    const auto zero = Vector::zero(), one = Vector::broadcast(1.0f);
+    const auto a = Vector::maximum(Vector::multiply(x, Vector::broadcast(-1.0f)), x);
+    const auto t = Vector::divide(one, Vector::multiply_add(a, Vector::broadcast(0.28f), one));
+    auto p = Vector::broadcast(-0.106548591f);
+    for (const float coefficient : {0.392974595f, -0.242155483f, 0.273179152f, 0.0657436336f, 0.116806682f}) {
+        p = Vector::multiply_add(p, t, Vector::broadcast(coefficient));
+    }
+    const auto half_square = Vector::multiply(Vector::multiply(a, Vector::broadcast(-0.5f)), a);
+    const auto beyond = Vector::multiply(Vector::multiply(p, t), exponential(half_square));
+    const auto negative_a = Vector::multiply(a, Vector::broadcast(-1.0f));
+    return Vector::multiply_add(negative_a, beyond, Vector::maximum(zero, x));
+}
+
+// y[i] = function(inputs[i]...). What fills no vector goes through the same instructions, so that a value
+// does not depend on where it lies.
+template <class Function, class... Inputs>
+void each(float *y, int64_t count, Function function, const Inputs *...inputs) {
     int64_t i = 0;
     for (; i + Vector::width <= count; i += Vector::width) {
-        Vector::store(y + i, snake_vector(x + i, frequency + i, magnitude + i));
+        Vector::store(y + i, function(Vector::load(inputs + i)...));
     }
     if (i == count) {
         return;
     }
-    // The rest goes through the same instructions, so that a value does not depend on where it lies.
-    float rest[4][Vector::width] = {};
     const size_t bytes = static_cast<size_t>(count - i) * sizeof(float);
-    std::memcpy(rest[0], x + i, bytes);
-    std::memcpy(rest[1], frequency + i, bytes);
-    std::memcpy(rest[2], magnitude + i, bytes);
-    Vector::store(rest[3], snake_vector(rest[0], rest[1], rest[2]));
-    std::memcpy(y + i, rest[3], bytes);
+    const auto rest_of = [&](const float *input) {
+        float rest[Vector::width] = {};
+        std::memcpy(rest, input + i, bytes);
+        return Vector::load(rest);
+    };
+    float result[Vector::width];
+    Vector::store(result, function(rest_of(inputs)...));
+    std::memcpy(y + i, result, bytes);
 }
 
-// e^x = 2^n e^r with n the nearest whole number to x log2(e): |r| <= ln(2) / 2, where the Taylor polynomial
-// of degree 7 is exact to float32. Below -87 the result is no more than the smallest normal number.
-typename Vector::Value exponential(typename Vector::Value x) {
-    x = Vector::maximum(x, Vector::broadcast(-87.0f));
-    const auto n = Vector::round(Vector::multiply(x, Vector::broadcast(1.442695041f)));
-    auto r = Vector::multiply_add(n, Vector::broadcast(-0.693145752f), x);
-    r = Vector::multiply_add(n, Vector::broadcast(-1.42860677e-6f), r);
-    auto p = Vector::broadcast(1.0f / 5040.0f);
-    for (const float coefficient :
-         {1.0f / 720.0f, 1.0f / 120.0f, 1.0f / 24.0f, 1.0f / 6.0f, 0.5f, 1.0f, 1.0f}) {
-        p = Vector::multiply_add(p, r, Vector::broadcast(coefficient));
+void snake(const float *x, const float *frequency, const float *magnitude, float *y, int64_t count) {
+    const auto function = [](auto value, auto frequencies, auto magnitudes) {
+        return Vector::multiply_add(squared_sine(Vector::multiply(value, frequencies)), magnitudes, value);
+    };
+    each(y, count, function, x, frequency, magnitude);
+}
+
+void elu(const float *x, float *y, int64_t count) {
+    each(y, count, [](auto value) { return elu_vector(value); }, x);
+}
+
+void gelu(const float *x, float *y, int64_t count) {
+    each(y, count, [](auto value) { return gelu_vector(value); }, x);
+}
+
+void scaled_gelu(const float *x, const float *scale, const float *shift, float *y, int64_t count) {
+    const auto function = [](auto value, auto scales, auto shifts) {
+        return gelu_vector(Vector::multiply_add(value, scales, shifts));
+    };
+    each(y, count, function, x, scale, shift);
+}
+
+// Sum of function(x[i]).
+template <class Function>
+float sum_of(const float *x, int64_t count, Function function) {
+    auto sums = Vector::zero();
+    int64_t i = 0;
+    for (; i + Vector::width <= count; i += Vector::width) {
+        sums = Vector::add(sums, function(Vector::load(x + i)));
     }
-    return Vector::scale_by_power(p, n);
+    float total = Vector::sum(sums);
+    if (i < count) {
+        float rest[Vector::width];
+        Vector::store(rest, Vector::zero());
+        std::memcpy(rest, x + i, static_cast<size_t>(count - i) * sizeof(float));
+        Vector::store(rest, function(Vector::load(rest)));
+        for (int64_t k = 0; k < count - i; ++k) {
+            total += rest[k];
+        }
+    }
+    return total;
+}
+
+void normalise(const float *x, const float *weight, const float *bias, float epsilon, float *y,
+               int64_t count) {
+    const auto size = static_cast<float>(count);
+    const auto mean = sum_of(x, count, [](auto value) { return value; }) / size;
+    const auto offset = Vector::broadcast(-mean);
+    const float squares = sum_of(x, count, [&](auto value) {
+        const auto centred = Vector::add(value, offset);
+        return Vector::multiply(centred, centred);
+    });
+    const auto scale = Vector::broadcast(1.0f / std::sqrt(squares / size + epsilon));
+    const auto function = [&](auto value, auto weights, auto biases) {
+        return Vector::multiply_add(Vector::multiply(Vector::add(value, offset), scale), weights, biases);
+    };
+    each(y, count, function, x, weight, bias);
 }
 
 float exponentials(float *x, int64_t count, float highest, float scale) {
@@ -162,8 +271,19 @@ float exponentials(float *x, int64_t count, float highest, float scale) {
     return total;
 }
 
-constexpr VectorKernels kernels_of_this_file{panel_width, rows_per_block, multiply_panel,
-                                             dot,         snake,          exponentials};
+constexpr VectorKernels kernels_of_this_file{panel_width,
+                                             rows_per_block,
+                                             multiply_panel,
+                                             vectors_per_panel * ExactVector::width,
+                                             multiply_exact_panel,
+                                             pack_panel,
+                                             dot,
+                                             snake,
+                                             elu,
+                                             gelu,
+                                             scaled_gelu,
+                                             normalise,
+                                             exponentials};
 
 }  // namespace
 }  // namespace ggtts::kernels

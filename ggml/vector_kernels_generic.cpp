@@ -34,11 +34,20 @@ struct Vector {
     static Value multiply_add(const Value &a, const Value &b, const Value &c) {
         return each([&](int i) { return a.lanes[i] * b.lanes[i] + c.lanes[i]; });
     }
+    static Value add(const Value &a, const Value &b) {
+        return each([&](int i) { return a.lanes[i] + b.lanes[i]; });
+    }
     static Value multiply(const Value &a, const Value &b) {
         return each([&](int i) { return a.lanes[i] * b.lanes[i]; });
     }
+    static Value divide(const Value &a, const Value &b) {
+        return each([&](int i) { return a.lanes[i] / b.lanes[i]; });
+    }
     static Value round(const Value &a) {
         return each([&](int i) { return std::nearbyint(a.lanes[i]); });
+    }
+    static Value minimum(const Value &a, const Value &b) {
+        return each([&](int i) { return a.lanes[i] < b.lanes[i] ? a.lanes[i] : b.lanes[i]; });
     }
     static Value maximum(const Value &a, const Value &b) {
         return each([&](int i) { return a.lanes[i] > b.lanes[i] ? a.lanes[i] : b.lanes[i]; });
@@ -55,12 +64,24 @@ struct Vector {
     }
 };
 
+struct ExactVector {
+    using Value = double;
+    static constexpr int width = 1;
+
+    static Value load(const double *from) { return *from; }
+    static void store(double *to, Value a) { *to = a; }
+    static Value broadcast(double a) { return a; }
+    static Value multiply_add(Value a, Value b, Value c) { return a * b + c; }
+};
+
 constexpr int vectors_per_panel = 1;
+constexpr int64_t panel_width = vectors_per_panel * Vector::width;
 constexpr int rows_per_block = 4;
 
 }  // namespace
 }  // namespace ggtts::kernels
 
+#include "panel_packing.hpp"
 #include "vector_kernels_body.hpp"
 
 namespace ggtts::kernels {

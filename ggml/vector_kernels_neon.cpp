@@ -15,8 +15,11 @@ struct Vector {
     static Value broadcast(float a) { return vdupq_n_f32(a); }
     static Value zero() { return vdupq_n_f32(0.0f); }
     static Value multiply_add(Value a, Value b, Value c) { return vfmaq_f32(c, a, b); }
+    static Value add(Value a, Value b) { return vaddq_f32(a, b); }
     static Value multiply(Value a, Value b) { return vmulq_f32(a, b); }
+    static Value divide(Value a, Value b) { return vdivq_f32(a, b); }
     static Value round(Value a) { return vrndnq_f32(a); }
+    static Value minimum(Value a, Value b) { return vminq_f32(a, b); }
     static Value maximum(Value a, Value b) { return vmaxq_f32(a, b); }
     static Value scale_by_power(Value a, Value n) {
         const int32x4_t exponent = vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)), 23);
@@ -25,12 +28,24 @@ struct Vector {
     static float sum(Value a) { return vaddvq_f32(a); }
 };
 
+struct ExactVector {
+    using Value = float64x2_t;
+    static constexpr int width = 2;
+
+    static Value load(const double *from) { return vld1q_f64(from); }
+    static void store(double *to, Value a) { vst1q_f64(to, a); }
+    static Value broadcast(double a) { return vdupq_n_f64(a); }
+    static Value multiply_add(Value a, Value b, Value c) { return vfmaq_f64(c, a, b); }
+};
+
 constexpr int vectors_per_panel = 4;
+constexpr int64_t panel_width = vectors_per_panel * Vector::width;
 constexpr int rows_per_block = 6;
 
 }  // namespace
 }  // namespace ggtts::kernels
 
+#include "panel_packing.hpp"
 #include "vector_kernels_body.hpp"
 
 namespace ggtts::kernels {

@@ -44,8 +44,8 @@ Tensor packed_product(const Tensor &weights, const Tensor &inputs) {
         refuse("matmul", describe(weights) + " does not fit " + describe(inputs));
     }
     graph->retain_owner(weights.owner);
-    return fused(graph, {dense(inputs).raw}, weights.packed->rows(), x->ne[1], kernels::packed_product,
-                 weights.packed);
+    return fused(std::string("product ") + ggml_type_name(weights.raw->type), graph, {dense(inputs).raw},
+                 weights.packed->rows(), x->ne[1], kernels::packed_product, weights.packed);
 }
 
 }  // namespace

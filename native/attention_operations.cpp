@@ -1,6 +1,5 @@
-// Rotary positions, attention, and the fused operations that only the CPU has.
+// Rotary positions and attention.
 #include <attention.hpp>
-#include <conv1d.hpp>
 
 #include <array>
 
@@ -82,53 +81,8 @@ Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor
         refuse("attention", "a negative window");
     auto settings =
         std::make_shared<kernels::AttentionSettings>(kernels::AttentionSettings{scale, window, causal});
-    graph->retain(settings);
-    std::array<ggml_tensor *, 4> operands{with_rows(q).raw, k.raw, v.raw, dense(positions).raw};
-    ggml_tensor *result = ggml_custom_4d(
-        graph->room(), GGML_TYPE_F32, q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2], 1, 1, operands.data(),
-        static_cast<int>(operands.size()), kernels::attention, GGML_N_TASKS_MAX, settings.get());
-    return node(graph, result);
-}
-
-namespace {
-
-void require_cpu(const char *operation, const GraphContext &graph, const Tensor &a) {
-    if (!graph.backend().has_own_operations()) {
-        refuse(operation, "the fused operation runs on the CPU only");
-    }
-    require_type(operation, a, GGML_TYPE_F32);
-    if (a.raw->ne[2] != 1 || a.raw->ne[3] != 1) {
-        refuse(operation, "needs [channels, time], got " + describe(a));
-    }
-}
-
-}  // namespace
-
-Tensor conv1d(const Tensor &a, std::shared_ptr<const kernels::ConvPlan> plan) {
-    const auto graph = common_graph("conv1d", {&a});
-    require_cpu("conv1d", *graph, a);
-    const int64_t time = a.raw->ne[1] - plan->past();
-    if (a.raw->ne[0] != plan->inputs() || time < 1) {
-        refuse("conv1d", describe(a) + " for " + std::to_string(plan->inputs()) + " inputs and " +
-                             std::to_string(plan->past()) + " earlier samples");
-    }
-    const int64_t outputs = plan->outputs();
-    return fused(graph, {dense(a).raw}, outputs, time, kernels::conv1d, std::move(plan));
-}
-
-Tensor snake(const Tensor &a, const Tensor &frequency, const Tensor &magnitude) {
-    const auto graph = common_graph("snake", {&a, &frequency, &magnitude});
-    require_cpu("snake", *graph, a);
-    for (const Tensor *values : {&frequency, &magnitude}) {
-        require_type("snake", *values, GGML_TYPE_F32);
-        if (ggml_nelements(values->raw) != a.raw->ne[0] || values->raw->ne[0] != a.raw->ne[0]) {
-            refuse("snake", describe(*values) + " for " + describe(a));
-        }
-    }
-    // The table of kernels is a constant of the program: nobody owns it.
-    const std::shared_ptr<const void> best(std::shared_ptr<void>(), &kernels::best_vector_kernels());
-    return fused(graph, {dense(a).raw, frequency.raw, magnitude.raw}, a.raw->ne[0], a.raw->ne[1],
-                 kernels::snake, best);
+    return fused("attention", graph, {with_rows(q).raw, k.raw, v.raw, dense(positions).raw},
+                 q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2], kernels::attention, std::move(settings));
 }
 
 }  // namespace ggtts

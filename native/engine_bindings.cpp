@@ -9,8 +9,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <conv1d.hpp>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -349,7 +347,7 @@ void bind_graphs(nb::module_ &m) {
         .def(nb::init<std::shared_ptr<Backend>, size_t>(), "backend"_a, "max_operations"_a)
         .def("input", &Graph::input, "name"_a, "shape"_a, "dtype"_a = "f32")
         .def("use", &Graph::use, "leaf"_a)
-        .def("effect", &Graph::effect, "tensor"_a)
+        .def("effect", &Graph::effect, "tensor"_a, "early"_a = false)
         .def("program", &Graph::program, "outputs"_a);
     nb::class_<State>(m, "State", "Named tensors on a device that keep their contents between runs.")
         .def(nb::new_([](std::shared_ptr<Backend> backend, const State::Layout &layout) {
@@ -387,6 +385,7 @@ void bind_engine(nb::module_ &module) {
     bind_devices(module);
     bind_types(module);
     bind_weights(module);
+    bind_plans(module);
     bind_tensors(module);
     bind_graphs(module);
 }

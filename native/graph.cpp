@@ -50,8 +50,7 @@ size_t needed_bytes(const Backend &backend, ggml_cgraph *graph) {
 }  // namespace
 
 Program::Program(std::shared_ptr<GraphContext> context, const std::map<std::string, Tensor> &inputs,
-                 const std::vector<std::pair<std::string, Tensor>> &outputs,
-                 const std::vector<Tensor> &effects)
+                 const std::vector<std::pair<std::string, Tensor>> &outputs, const Effects &effects)
     : context_(std::move(context)) {
     Backend &backend = context_->backend();
     std::vector<Tensor> results;
@@ -63,10 +62,12 @@ Program::Program(std::shared_ptr<GraphContext> context, const std::map<std::stri
     ggml_context *room = context_->room();
     graph_ = ggml_new_graph_custom(room, context_->tensor_count() + tensors_per_operation, false);
     context_->place_leaves();
-    // Effects come last: a result that reads a piece of state sees it as it was before this run.
+    // Late effects come last: a result that reads a piece of state sees it as it was before this run.
+    for (const Tensor &effect : effects.early)
+        ggml_build_forward_expand(graph_, effect.raw);
     for (const Tensor &result : results)
         ggml_build_forward_expand(graph_, result.raw);
-    for (const Tensor &effect : effects)
+    for (const Tensor &effect : effects.late)
         ggml_build_forward_expand(graph_, effect.raw);
     check_supported(backend, graph_);
     allocator_.reset(ggml_gallocr_new(backend.default_buffer_type()));
@@ -188,10 +189,10 @@ Tensor Graph::use(const Tensor &leaf) {
     return {leaf.raw, context_, leaf.owner, leaf.matrix_only};
 }
 
-void Graph::effect(const Tensor &tensor) {
+void Graph::effect(const Tensor &tensor, bool early) {
     if (tensor.graph != context_)
         throw std::invalid_argument("an effect must be a node of this graph");
-    effects_.push_back(tensor);
+    (early ? effects_.early : effects_.late).push_back(tensor);
 }
 
 std::shared_ptr<Program> Graph::program(const std::vector<std::pair<std::string, Tensor>> &outputs) {

@@ -25,6 +25,14 @@ struct NodeTime {
     double milliseconds;
 };
 
+// Nodes that must run though no output reads them: the early ones before everything that does not need them,
+// in their order, the late ones after all outputs.
+struct Effects {
+    std::vector<Tensor> early, late;
+
+    bool empty() const { return early.empty() && late.empty(); }
+};
+
 // A graph allocated once and run many times.
 class Program {
 public:
@@ -38,7 +46,7 @@ public:
     };
 
     Program(std::shared_ptr<GraphContext> context, const std::map<std::string, Tensor> &inputs,
-            const std::vector<std::pair<std::string, Tensor>> &outputs, const std::vector<Tensor> &effects);
+            const std::vector<std::pair<std::string, Tensor>> &outputs, const Effects &effects);
 
     const std::map<std::string, ggml_tensor *> &inputs() const { return inputs_; }
     const std::vector<std::pair<std::string, ggml_tensor *>> &outputs() const { return outputs_; }
@@ -69,14 +77,14 @@ public:
     Tensor input(const std::string &name, const std::vector<int64_t> &shape, const std::string &type);
     // A leaf as a member of this graph.
     Tensor use(const Tensor &leaf);
-    void effect(const Tensor &tensor);
+    void effect(const Tensor &tensor, bool early);
     // Ends the graph: its weights are placed, its results allocated.
     std::shared_ptr<Program> program(const std::vector<std::pair<std::string, Tensor>> &outputs);
 
 private:
     std::shared_ptr<GraphContext> context_;
     std::map<std::string, Tensor> inputs_;
-    std::vector<Tensor> effects_;
+    Effects effects_;
     bool finished_ = false;
 };
 

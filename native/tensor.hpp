@@ -129,7 +129,18 @@ Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor
                  int64_t window, bool causal);
 
 // The fused operations below run on the CPU only. The plan lives as long as the graph.
-Tensor conv1d(const Tensor &a, std::shared_ptr<const kernels::ConvPlan> plan);
-Tensor snake(const Tensor &a, const Tensor &frequency, const Tensor &magnitude);
+// [inputs, (time - 1) * stride + reach] -> [outputs, time], to which the residual is added.
+Tensor conv1d(const Tensor &a, std::shared_ptr<const kernels::ConvPlan> plan, const Tensor *residual);
+// How an activated sequence lies in its result: behind `before` zero rows, or the rows of a context, and
+// before `after` zero rows.
+struct Surroundings {
+    int64_t before = 0;
+    int64_t after = 0;
+    const Tensor *context = nullptr;
+};
+Tensor activate(const Tensor &a, const std::string &activation, const std::vector<Tensor> &vectors,
+                const Surroundings &surroundings, const std::string &instruction_set);
+Tensor affine_layer_norm(const Tensor &a, const Tensor &weight, const Tensor &bias, float epsilon,
+                         const std::string &instruction_set);
 
 }  // namespace ggtts

@@ -113,33 +113,9 @@ void bind_layout(nb::class_<Tensor> &tensor) {
              "A node that writes self into a piece of state: an effect.");
 }
 
-void bind_plans(nb::module_ &m) {
-    using Matrices = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-    using Bias = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-    nb::class_<kernels::ConvPlan>(m, "ConvPlan", "The weights of a convolution, packed for the CPU.")
-        .def(nb::new_([](const Matrices &matrices, const std::optional<Bias> &bias, int64_t dilation,
-                         const std::string &instruction_set) {
-                 const auto outputs = static_cast<int64_t>(matrices.shape(1));
-                 if (bias && static_cast<int64_t>(bias->shape(0)) != outputs) {
-                     throw std::invalid_argument("a bias of " + std::to_string(bias->shape(0)) +
-                                                 " values for " + std::to_string(outputs) + " outputs");
-                 }
-                 return std::make_shared<kernels::ConvPlan>(
-                     matrices.data(), static_cast<int64_t>(matrices.shape(0)), outputs,
-                     static_cast<int64_t>(matrices.shape(2)), bias ? bias->data() : nullptr, dilation,
-                     instruction_set);
-             }),
-             "matrices"_a, "bias"_a.none(), "dilation"_a = 1, "instruction_set"_a = "best",
-             "From matrices [taps, outputs, inputs] and a bias [outputs] or None.")
-        .def_prop_ro("past", &kernels::ConvPlan::past, "How many earlier samples an output reads.");
-    m.def("instruction_sets", &kernels::instruction_sets,
-          "What the kernels of this processor are called, best first.");
-}
-
 }  // namespace
 
 void bind_tensors(nb::module_ &m) {
-    bind_plans(m);
     nb::class_<Tensor> tensor(m, "Tensor",
                               "A node of a graph, or a weight or piece of state that one reads.");
     tensor
@@ -163,14 +139,24 @@ void bind_tensors(nb::module_ &m) {
         .def("flash_attention", &flash_attention, "keys"_a, "values"_a, "mask"_a, "scale"_a)
         .def("attention", &attention, "keys"_a, "values"_a, "positions"_a, "scale"_a, "window"_a = 0,
              "causal"_a = true);
-    tensor
-        .def(
-            "conv1d",
-            [](const Tensor &x, std::shared_ptr<kernels::ConvPlan> plan) {
-                return conv1d(x, std::move(plan));
-            },
-            "plan"_a, "[inputs, past + time] -> [outputs, time]; the past comes first.")
-        .def("snake", &snake, "frequency"_a, "magnitude"_a, "self + sin(self * frequency)^2 * magnitude.");
+    tensor.def(
+        "conv1d",
+        [](const Tensor &x, std::shared_ptr<const kernels::ConvPlan> plan, const Tensor *residual) {
+            return conv1d(x, std::move(plan), residual);
+        },
+        "plan"_a, "residual"_a.none() = nb::none(),
+        "[inputs, (time - 1) * stride + reach] -> [outputs, time], plus the residual.");
+    tensor.def(
+        "activate",
+        [](const Tensor &x, const std::string &activation, const std::vector<Tensor> &vectors, int64_t before,
+           int64_t after, const Tensor *context, const std::string &instruction_set) {
+            return activate(x, activation, vectors, {before, after, context}, instruction_set);
+        },
+        "activation"_a, "vectors"_a = std::vector<Tensor>(), "before"_a = 0, "after"_a = 0,
+        "context"_a.none() = nb::none(), "instruction_set"_a = "best",
+        "A pointwise function of [channels, time], between zeros or behind a context [channels, before].");
+    tensor.def("affine_layer_norm", &affine_layer_norm, "weight"_a, "bias"_a, "epsilon"_a,
+               "instruction_set"_a = "best", "Over dimension 0, times the weight, plus the bias.");
     m.def("matmul", &matmul, "weights"_a, "inputs"_a, "weights [k, m] x inputs [k, n] -> [m, n].");
 }
 

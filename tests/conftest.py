@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell the device to the modules of the suite, which are imported later, and to all workers."""
+    """Tell the device to the modules of the suite, which are imported later, and to all workers.
+
+    Run as a background job of a script, the suite inherits Ctrl-C ignored, and the commands that it starts would too.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     device = config.getoption("--device")
     if device == "stock":
         os.environ["GGTTS_STOCK"] = "1"

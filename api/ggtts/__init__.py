@@ -26,8 +26,10 @@ if TYPE_CHECKING:
         TextError,
         UsageError,
     )
+    from .core.omnivoice.dubbing import DubbedCue
     from .core.omnivoice.maskgit import MaskGitOptions
     from .core.omnivoice.model import OmniSpeech, OmniVoice
+    from .core.omnivoice.narrator import Narrator
     from .core.omnivoice.requests import Chunking, OmniSpeechRequest
     from .core.opening import open_model
     from .core.qwen.codec.model import Codec
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from .core.speech.observer import Observer
     from .core.speech.scheduler import Occupancy, ScheduledStream, Scheduler
     from .core.speech.stream import AudioChunk, SpeechStream
+    from .core.text.subtitles import Cue, read_subtitles
 
 __version__ = "0.1.0"
 
@@ -53,7 +56,9 @@ _HOMES = {
     "UsageError": "core.errors",
     "Audio": "core.audio.audio",
     "Chunking": "core.omnivoice.requests",
+    "DubbedCue": "core.omnivoice.dubbing",
     "MaskGitOptions": "core.omnivoice.maskgit",
+    "Narrator": "core.omnivoice.narrator",
     "OmniSpeech": "core.omnivoice.model",
     "OmniVoice": "core.omnivoice.model",
     "OmniSpeechRequest": "core.omnivoice.requests",
@@ -72,6 +77,8 @@ _HOMES = {
     "Speech": "core.qwen.model",
     "SpeechRequest": "core.qwen.model",
     "Voice": "core.qwen.voice",
+    "Cue": "core.text.subtitles",
+    "read_subtitles": "core.text.subtitles",
 }
 
 __all__ = [
@@ -80,11 +87,14 @@ __all__ = [
     "AudioFileError",
     "Chunking",
     "Codec",
+    "Cue",
     "Device",
+    "DubbedCue",
     "EngineError",
     "GgttsError",
     "MaskGitOptions",
     "ModelFileError",
+    "Narrator",
     "Observer",
     "Occupancy",
     "OmniSpeech",
@@ -105,6 +115,7 @@ __all__ = [
     "demo_paths",
     "devices",
     "open_model",
+    "read_subtitles",
 ]
 
 

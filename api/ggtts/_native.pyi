@@ -130,14 +130,33 @@ class Weights:
     def mapped_bytes(self) -> int: ...
 
 class ConvPlan:
-    """The weights of a convolution, packed for the CPU."""
+    """The weights of a convolution as the CPU reads them."""
 
-    def __init__(self, matrices: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best') -> None:
-        """From matrices [taps, outputs, inputs] and a bias [outputs] or None."""
+    def __init__(self, matrices: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best', stride: int = 1, groups: int = 1) -> None:
+        """
+        Packed from matrices [taps, outputs, inputs of a group] and a bias [outputs] or None.
+        """
+
+    @staticmethod
+    def of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best', stride: int = 1, groups: int = 1, packed: bool = False) -> ConvPlan:
+        """
+        Of weights (outputs, inputs of a group, taps) of a file, packed or read where they lie.
+        """
+
+    @staticmethod
+    def transposed_of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, stride: int, instruction_set: str = 'best') -> ConvPlan:
+        """
+        Of a transposed convolution's weights (inputs, outputs, kernel): stride * outputs an input.
+        """
 
     @property
-    def past(self) -> int:
-        """How many earlier samples an output reads."""
+    def reach(self) -> int:
+        """How many samples an output reads, gaps included."""
+
+def exact_product(x: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], instruction_set: str = 'best') -> NDArray[numpy.float64]:
+    """
+    x [rows, inputs] times the transpose of weights [outputs, inputs], in float64 on the calling thread.
+    """
 
 def instruction_sets() -> list[str]:
     """What the kernels of this processor are called, best first."""
@@ -299,11 +318,18 @@ class Tensor:
 
     def attention(self, keys: Tensor, values: Tensor, positions: Tensor, scale: float, window: int = 0, causal: bool = True) -> Tensor: ...
 
-    def conv1d(self, plan: ConvPlan) -> Tensor:
-        """[inputs, past + time] -> [outputs, time]; the past comes first."""
+    def conv1d(self, plan: ConvPlan, residual: Tensor | None = None) -> Tensor:
+        """
+        [inputs, (time - 1) * stride + reach] -> [outputs, time], plus the residual.
+        """
 
-    def snake(self, frequency: Tensor, magnitude: Tensor) -> Tensor:
-        """self + sin(self * frequency)^2 * magnitude."""
+    def activate(self, activation: str, vectors: Sequence[Tensor] = [], before: int = 0, after: int = 0, context: Tensor | None = None, instruction_set: str = 'best') -> Tensor:
+        """
+        A pointwise function of [channels, time], between zeros or behind a context [channels, before].
+        """
+
+    def affine_layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float, instruction_set: str = 'best') -> Tensor:
+        """Over dimension 0, times the weight, plus the bias."""
 
 def matmul(weights: Tensor, inputs: Tensor) -> Tensor:
     """weights [k, m] x inputs [k, n] -> [m, n]."""
@@ -333,7 +359,7 @@ class Graph:
 
     def use(self, leaf: Tensor) -> Tensor: ...
 
-    def effect(self, tensor: Tensor) -> None: ...
+    def effect(self, tensor: Tensor, early: bool = False) -> None: ...
 
     def program(self, outputs: Sequence[tuple[str, Tensor]]) -> Program: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ggtts._native import ConvPlan, Program, State, Tensor, matmul
+from ggtts._native import ConvPlan, Program, State, Tensor, exact_product, matmul
 
 from .device import Device, default_threads, devices
 from .engine import Engine
@@ -21,6 +21,7 @@ __all__ = [
     "Weights",
     "default_threads",
     "devices",
+    "exact_product",
     "matmul",
     "open_gguf",
 ]

@@ -31,9 +31,13 @@ class Graph:
         """A weight or a piece of state as a member of this graph: needed where no other operand belongs to one."""
         return self._graph.use(leaf)
 
-    def effect(self, tensor: _native.Tensor) -> None:
-        """Run `tensor` although no output reads it: a write into state. Effects run after all outputs."""
-        self._graph.effect(tensor)
+    def effect(self, tensor: _native.Tensor, *, early: bool = False) -> None:
+        """Run `tensor` although no output reads it: a write into state. Effects run after all outputs.
+
+        An `early` one runs as soon as it can, and what it reads need not be kept until the end. That is for writes that
+        themselves depend on everything that reads what they overwrite.
+        """
+        self._graph.effect(tensor, early)
 
     def program(self, outputs: Mapping[str, _native.Tensor]) -> _native.Program:
         """End the graph: place pending weights, allocate, and return what replays it.

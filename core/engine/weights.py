@@ -134,6 +134,10 @@ class Weights:
         """Tell whether `matrix` takes these names together without holding them in memory twice."""
         return self._checked(self._native.can_join, list(names))
 
+    def has_floats(self, name: str) -> bool:
+        """Tell whether a weight is stored in float32 or a half precision, which `ConvPlan.of_file` reads."""
+        return self.dtype(name) in {"f32", "f16", "bf16"}
+
     def tensor(self, name: str, dtype: str | None = None) -> _native.Tensor:
         """A weight as stored, or converted to "f32", "f16" or "bf16"."""
         return self._checked(self._native.tensor, name, dtype)

@@ -6,11 +6,10 @@ ends they compute what can be computed: `needs` tells how much of its surroundin
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..engine import Tensor, WeightScope
-from .conv import Activation, Taps, bias_of, kernel_of, make_grouped_taps, make_taps
+from .activations import Activation, Identity
 from .stretch import Span, Stretch
+from .taps import kernel_shape, kernel_taps, transposed_taps
 
 
 class Conv1d:
@@ -31,47 +30,29 @@ class Conv1d:
         groups: int = 1,
         activation: Activation | None = None,
     ) -> None:
-        weight = kernel_of(scope)
         if stride > 1 and (dilation > 1 or groups > 1):
             raise ValueError("a convolution with a stride has neither dilation nor groups here")
-        outputs, inputs, kernel = weight.shape
+        self._taps = kernel_taps(scope, stride=stride, dilation=dilation, groups=groups, many=True)
+        self._reach = self._taps.reach
         self._stride, self._before, self._after = stride, before, after
-        self._reach: int = (kernel - 1) * dilation + 1
-        self._steps: int = -(-kernel // stride)
-        self._activation = activation
-        self._taps: Taps
-        if groups > 1:
-            self._taps = make_grouped_taps(scope, weight, bias_of(scope), dilation, groups)
-            return
-        if missing := self._steps * stride - kernel:
-            weight = np.pad(weight, ((0, 0), (0, 0), (0, missing)))
-        by_step = weight.reshape(outputs, inputs, self._steps, stride).transpose(2, 0, 3, 1)
-        matrices = by_step.reshape(self._steps, outputs, stride * inputs)
-        self._taps = make_taps(scope, matrices, bias_of(scope), dilation)
+        self._activation = activation or Identity()
 
     def length(self, total: int) -> int:
         """How many outputs a sequence of `total` positions has."""
         return (total + self._before + self._after - self._reach) // self._stride + 1
 
     def needs(self, wanted: Span) -> Span:
-        """Return the inputs that the outputs of a span depend on, in whole strides."""
+        """Return the inputs that the outputs of a span depend on."""
         first = wanted.first * self._stride - self._before
-        return Span(first, first + self._extent(wanted.length))
+        return Span(first, first + (wanted.length - 1) * self._stride + self._reach)
 
-    def _extent(self, outputs: int) -> int:
-        """How many inputs are read for a number of outputs; where the kernel is no multiple of the stride, too many."""
-        if self._stride == 1:
-            return outputs - 1 + self._reach
-        return (outputs - 1 + self._steps) * self._stride
-
-    def __call__(self, x: Stretch) -> Stretch:
-        """x [inputs, time] -> all outputs [outputs, ...] that it determines."""
+    def __call__(self, x: Stretch, residual: Stretch | None = None) -> Stretch:
+        """x [inputs, time] -> all outputs [outputs, ...] that it determines, plus the residual, which has them too."""
         outputs = self._determined(x)
-        ahead = x.first - self.needs(outputs).first
-        values = _fitted(x.values, ahead, self._extent(outputs.length), self._activation)
-        if self._stride > 1:
-            values = values.reshape(values.shape[0] * self._stride, values.shape[1] // self._stride)
-        return Stretch(self._taps(values), outputs.first, self.length(x.total))
+        read = self.needs(outputs)
+        values = _fitted(x.values, x.first - read.first, read.length, self._activation)
+        added = None if residual is None else residual.part(outputs).values
+        return Stretch(self._taps(values, added), outputs.first, self.length(x.total))
 
     def _determined(self, x: Stretch) -> Span:
         seen_first = x.first - (self._before if x.begins else 0)
@@ -100,17 +81,14 @@ class ConvTranspose1d:
         extra: int = 0,
         activation: Activation | None = None,
     ) -> None:
-        weight = kernel_of(scope)
-        inputs, outputs, kernel = weight.shape
+        _, outputs, kernel = kernel_shape(scope)
         if kernel % stride:
             raise ValueError(f"a kernel of length {kernel} is not a multiple of the stride {stride}")
         if extra > cut:
             raise ValueError(f"{extra} extra positions where {cut} are cut away")
-        by_delay = weight.reshape(inputs, outputs, kernel // stride, stride).transpose(2, 3, 1, 0)
-        matrices = by_delay[::-1].reshape(kernel // stride, stride * outputs, inputs)
-        bias = bias_of(scope)
-        self._taps = make_taps(scope, matrices, None if bias is None else np.tile(bias, stride))
-        self._outputs, self._stride, self._activation = outputs, stride, activation
+        self._taps = transposed_taps(scope, stride)
+        self._past = self._taps.reach - 1
+        self._outputs, self._stride, self._activation = outputs, stride, activation or Identity()
         self._kernel: int = kernel
         self._cut, self._extra = cut, extra
 
@@ -121,11 +99,11 @@ class ConvTranspose1d:
     def needs(self, wanted: Span) -> Span:
         """Return the inputs that the outputs of a span depend on."""
         first, last = (wanted.first + self._cut) // self._stride, (wanted.end - 1 + self._cut) // self._stride
-        return Span(first - self._taps.past, last + 1)
+        return Span(first - self._past, last + 1)
 
     def __call__(self, x: Stretch) -> Stretch:
         """x [inputs, time] -> all outputs [outputs, ...] that it determines."""
-        past, total = self._taps.past, self.length(x.total)
+        past, total = self._past, self.length(x.total)
         ahead, behind = (past if x.begins else 0), (past if x.ends else 0)
         values = _fitted(x.values, ahead, ahead + x.values.shape[1] + behind, self._activation)
         blocks = self._taps(values)
@@ -136,16 +114,15 @@ class ConvTranspose1d:
         return made.part(Span(begin, begin + count * self._stride).within(total))
 
 
-def _fitted(x: Tensor, ahead: int, length: int, activation: Activation | None) -> Tensor:
+def _fitted(x: Tensor, ahead: int, length: int, activation: Activation) -> Tensor:
     """x [channels, time], active, behind `ahead` zeros, and cut or extended by zeros to `length`.
 
-    A negative `ahead` cuts away the beginning. The activation maps zero to zero, so it need not be computed for what is
-    cut away or added.
+    A negative `ahead` cuts away the beginning.
     """
     behind = length - ahead - x.shape[1]
     if ahead < 0 or behind < 0:
         dropped = max(0, -ahead)
         x = x.slice(1, dropped, x.shape[1] - dropped - max(0, -behind))
-    if activation is not None:
-        x = activation(x)
-    return x.pad(1, max(0, ahead), max(0, behind)) if ahead > 0 or behind > 0 else x
+    if isinstance(activation, Identity) and ahead <= 0 and behind <= 0:
+        return x
+    return activation(x, before=max(0, ahead), after=max(0, behind))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..engine import Tensor, WeightScope
+from .activations import Gelu
 from .linear import Linear, LinearGroup
 
 
@@ -27,11 +28,12 @@ class GeluMlp:
 
     def __init__(self, scope: WeightScope) -> None:
         self._up = Linear(scope, "ffn_up")
+        self._activation = Gelu()
         self._down = Linear(scope, "ffn_down")
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [width, tokens] -> [width, tokens]."""
-        return self._down(self._up(x).gelu())
+        return self._down(self._activation(self._up(x)))
 
 
 FeedForward = Callable[[Tensor], Tensor]

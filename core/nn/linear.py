@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..engine import Tensor, WeightScope
+from .precision import ManyPositionsScope
+from .taps import pointwise_taps
 
 
 class Linear:
     """y = weight x + bias, with `name.weight` (outputs, inputs) and, if the file has it, `name.bias` (outputs)."""
 
     def __init__(self, scope: WeightScope, name: str) -> None:
+        self._product: Callable[[Tensor], Tensor]
+        if isinstance(scope, ManyPositionsScope) and scope.stays_in_file(f"{name}.weight"):
+            self._product = pointwise_taps(scope.scope(f"{name}."))
+        else:
+            self._product = _MatrixProduct(scope, name)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x [inputs, ...] -> [outputs, ...]."""
+        return self._product(x)
+
+
+class _MatrixProduct:
+    """`Linear` as operations of the engine's products."""
+
+    def __init__(self, scope: WeightScope, name: str) -> None:
         self._weight = scope.matrix(f"{name}.weight")
         self._bias = scope.tensor(f"{name}.bias", "f32") if f"{name}.bias" in scope else None
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x [inputs, ...] -> [outputs, ...]."""
         y = self._weight @ x
         return y if self._bias is None else y + self._bias
 
@@ -29,20 +45,32 @@ class LinearGroup:
     def __init__(self, scope: WeightScope, names: Sequence[str], *, join: bool = True) -> None:
         """Load the weights of `names`; without `join`, each stays a product of its own."""
         self._products = [
-            (scope.matrix(*(f"{name}.weight" for name in joined)), [_Share(scope, name) for name in joined])
+            Linear(scope, *joined) if len(joined) == 1 else _JoinedProduct(scope, joined)
             for joined in (_joinable(scope, names) if join else [[name] for name in names])
         ]
 
     def __call__(self, x: Tensor) -> list[Tensor]:
         """x [inputs, tokens] -> [outputs, tokens] of each, in the order of the names; rows of them may lie apart."""
         results: list[Tensor] = []
-        for weight, shares in self._products:
-            product, start = weight @ x, 0
-            for share in shares:
-                part = product if len(shares) == 1 else product.slice(0, start, share.outputs)
-                results.append(part if share.bias is None else part + share.bias)
-                start += share.outputs
+        for product in self._products:
+            results += product.parts(x) if isinstance(product, _JoinedProduct) else [product(x)]
         return results
+
+
+class _JoinedProduct:
+    """Some of the `Linear` of a group as one product."""
+
+    def __init__(self, scope: WeightScope, names: Sequence[str]) -> None:
+        self._weight = scope.matrix(*(f"{name}.weight" for name in names))
+        self._shares = [_Share(scope, name) for name in names]
+
+    def parts(self, x: Tensor) -> Iterator[Tensor]:
+        """x [inputs, tokens] -> [outputs, tokens] of each."""
+        product, start = self._weight @ x, 0
+        for share in self._shares:
+            part = product.slice(0, start, share.outputs)
+            yield part if share.bias is None else part + share.bias
+            start += share.outputs
 
 
 class _Share:

@@ -24,6 +24,8 @@ class LayerNorm:
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [channels, ...] -> same shape, every vector of channels on its own."""
+        if x.on_cpu and x.shape[2:] == (1, 1):
+            return x.affine_layer_norm(self._weight, self._bias, self._eps)
         return x.layer_norm(self._eps) * self._weight + self._bias
 
 

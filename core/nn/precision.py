@@ -32,3 +32,20 @@ class Float32Scope(WeightScope):
     def can_join(self, *names: str) -> bool:
         """Tell whether `matrix` takes these names together."""
         return not any(self.dtype(name) in _HALF for name in names) and super().can_join(*names)
+
+
+class ManyPositionsScope(Float32Scope):
+    """The same for layers that see many positions at a time: the CPU multiplies with float matrices where they lie in
+    the file, faster than GGML does, and nothing is loaded."""
+
+    def scope(self, prefix: str) -> ManyPositionsScope:
+        """The weights whose names go on with `prefix`, for the same use."""
+        return ManyPositionsScope(self.weights, self.prefix + prefix)
+
+    def stays_in_file(self, name: str) -> bool:
+        """Tell whether a matrix is used where it lies."""
+        return self.weights.on_cpu and self.weights.has_floats(self.full_name(name))
+
+    def can_join(self, *names: str) -> bool:
+        """Tell whether `matrix` takes these names together."""
+        return not any(self.stays_in_file(name) for name in names) and super().can_join(*names)

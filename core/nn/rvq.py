@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..engine import Tensor, WeightScope
+from ..engine import Tensor, WeightScope, exact_product
 
 _SEARCH_ROWS = 1024
 """Vectors searched at once, which bounds the memory of the table of distances."""
@@ -42,13 +42,12 @@ def nearest_entries(vectors: np.ndarray, codebooks: Sequence[np.ndarray]) -> np.
     to the next (torch.cdist and argmin in MimiEuclideanCodebook). One matrix product per codebook, in float64: the
     distances of near ties differ in the last bits of float32.
     """
+    squares = [np.square(codebook, dtype=np.float64).sum(1) for codebook in codebooks]
     codes = np.empty((len(vectors), len(codebooks)), np.int32)
     for begin in range(0, len(vectors), _SEARCH_ROWS):
         residual = vectors[begin : begin + _SEARCH_ROWS].astype(np.float64)
         for index, codebook in enumerate(codebooks):
-            entries = codebook.astype(np.float64)
-            distance = (entries * entries).sum(1) - 2.0 * residual @ entries.T
-            nearest = distance.argmin(1)
+            nearest = (squares[index] - 2.0 * exact_product(residual, codebook)).argmin(1)
             codes[begin : begin + _SEARCH_ROWS, index] = nearest
-            residual = residual - entries[nearest]
+            residual = residual - codebook[nearest]
     return codes

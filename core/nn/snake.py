@@ -9,23 +9,26 @@ from __future__ import annotations
 import numpy as np
 
 from ..engine import Tensor, WeightScope
+from .activations import Activation
 
 _MAGNITUDE_FLOOR = 1e-9
 
 
-class _Snake:
-    """x + sin^2(x frequency) magnitude, per channel. Maps zero to zero, so padding may come before or after it."""
+class _Snake(Activation):
+    """x + sin^2(x frequency) magnitude, per channel."""
+
+    _fused_name = "snake"
 
     def __init__(self, scope: WeightScope, frequency: np.ndarray, magnitude: np.ndarray) -> None:
         self.frequency = scope.constant("frequency", frequency.astype(np.float32))
         self.magnitude = scope.constant("magnitude", magnitude.astype(np.float32))
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """x [channels, time] -> [channels, time]."""
-        return x.snake(self.frequency, self.magnitude) if x.on_cpu else self.by_steps(x)
+    @property
+    def _vectors(self) -> list[Tensor]:
+        return [self.frequency, self.magnitude]
 
     def by_steps(self, x: Tensor) -> Tensor:
-        """The same as five operations that every device has; GPU backends fuse them."""
+        """Five operations that GPU backends fuse."""
         return x + (x * self.frequency).sin().sqr() * self.magnitude
 
 

@@ -12,25 +12,28 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ..engine import Engine, Graph, Tensor
+from .activations import Activation, Identity
 
 Shape = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The last inputs of one layer, [channels, length] float32, as one graph sees them."""
+    """The last inputs of one layer, activated, [channels, length] float32, as one graph sees them."""
 
     graph: Graph
     tensor: Tensor
 
-    def before(self, x: Tensor) -> Tensor:
-        """x [channels, time] behind what is remembered, [channels, length + time]; its end is remembered next.
+    def before(self, x: Tensor, activation: Activation, after: int) -> Tensor:
+        """x [channels, time], active, behind what is remembered and before zeros, [channels, length + time + after].
 
-        The end is cut from the result rather than from x, which also puts the write behind the read.
+        Its end is remembered next. That is cut from the result rather than from x, which also puts the write behind
+        the only read, so that it may come early.
         """
         length = self.tensor.shape[1]
-        extended = self.tensor.concat(x, 1)
-        self.graph.effect(extended.slice(1, x.shape[1], length).copy_to(self.tensor))
+        extended = activation(x, after=after, context=self.tensor)
+        end = extended.slice(1, extended.shape[1] - length, length)
+        self.graph.effect(end.copy_to(self.tensor), early=True)
         return extended
 
 
@@ -72,8 +75,15 @@ class StreamState(Generic[Memories]):
         self._state.copy_from(other._state)
 
 
-def with_left_context(x: Tensor, length: int, memory: Memory | None) -> Tensor:
-    """x [channels, time] behind the `length` inputs before it, zeros without memory: [channels, length + time]."""
-    if length == 0:
+def with_left_context(
+    x: Tensor, length: int, memory: Memory | None, activation: Activation, after: int = 0
+) -> Tensor:
+    """x [channels, time], active, behind the `length` inputs before it: [channels, length + time + after].
+
+    Without memory they are zeros, and those `after` always are.
+    """
+    if memory is not None:
+        return memory.before(x, activation, after)
+    if length == after == 0 and isinstance(activation, Identity):
         return x
-    return x.pad(1, length, 0) if memory is None else memory.before(x)
+    return activation(x, before=length, after=after)

@@ -89,17 +89,20 @@ def in_tiles(engine: Engine, network: TiledNetwork, length: int) -> Iterator[NDA
     """Yield the outputs [time, channels] of a network, `length` positions at a time.
 
     Each tile is computed from as much of its surroundings as it depends on, so where the cuts are makes no difference.
-    All tiles away from the ends share one program.
+    All tiles away from the ends share one program, and there is never more than one: each has memory of its own.
     """
-    programs: dict[tuple[int, ...], Program] = {}
+    program: Program | None = None
+    program_key: tuple[int, ...] = ()
     for wanted in tiles(network.outputs, length):
         given = network.needs(wanted).within(network.inputs)
         begins, ends = given.first == 0, given.end == network.inputs
         key = (given.length, wanted.length, begins, ends, wanted.first if begins else 0)
-        if key not in programs:
+        if program is None or key != program_key:
+            program = None
             graph = engine.graph()
-            programs[key] = graph.program({"tile": network.build(graph, given).part(wanted).values})
-        tile: NDArray[np.float32] = programs[key](**network.arrays(given))["tile"]
+            program = graph.program({"tile": network.build(graph, given).part(wanted).values})
+            program_key = key
+        tile: NDArray[np.float32] = program(**network.arrays(given))["tile"]
         yield tile.reshape(wanted.length, -1)
 
 

@@ -38,7 +38,7 @@ class ResidualUnit:
 
     def __call__(self, x: Stretch) -> Stretch:
         """x [channels, time] -> [channels, time]."""
-        return x.plus(self._pointwise(self._dilated(x)))
+        return self._pointwise(self._dilated(x), x)
 
 
 class ResidualUnits:

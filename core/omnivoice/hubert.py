@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..engine import Engine, Graph, Program, State, Tensor, WeightScope
 from ..formats.omnivoice import SemanticSizes
+from ..nn.activations import Gelu, scaled_gelu
 from ..nn.attention import attend_to_all, key_count_arrays, key_count_input
 from ..nn.centred_conv import Conv1d
 from ..nn.conv import PointwiseConv1d
@@ -27,10 +28,6 @@ FloatArray = NDArray[np.float32]
 
 _STATISTICS_ROWS = 1 << 16
 """Windows of samples whose statistics are taken at once."""
-
-
-def _gelu(x: Tensor) -> Tensor:
-    return x.gelu()
 
 
 @dataclass(frozen=True)
@@ -58,6 +55,7 @@ class FeatureExtractor:
         ]
         self._norm = load_norm(scope, "feature_projection.layer_norm", sizes.norm_eps)
         self._projection = PointwiseConv1d(scope.scope("feature_projection.projection."))
+        self._gelu = Gelu()
         self.channels = sizes.conv_channels[0]
 
     def length(self, samples: int) -> int:
@@ -92,9 +90,7 @@ class FeatureExtractor:
         """x [1, samples], scale and shift [channels] of the first convolution -> [width, time]."""
         for index, conv in enumerate(self._convs):
             x = conv(x)
-            if index == 0:
-                x = x.each(lambda values: values * scale + shift)
-            x = x.each(_gelu)
+            x = x.each(self._gelu if index else lambda values: scaled_gelu(values, scale, shift))
             yield f"hubert_conv{index}", x
         x = x.each(lambda values: self._projection(self._norm(values)))
         yield "hubert_projection", x
@@ -131,6 +127,7 @@ class Positions:
             after=(kernel - 1) // 2,
             groups=sizes.position_groups,
         )
+        self._gelu = Gelu()
         self._norm = load_norm(scope, "layer_norm", sizes.norm_eps)
 
     def length(self, total: int) -> int:
@@ -143,7 +140,7 @@ class Positions:
 
     def stages(self, x: Stretch) -> StagesOf[Stretch]:
         """x [width, time] -> [width, time]."""
-        positions = self._conv(x).each(_gelu)
+        positions = self._conv(x).each(self._gelu)
         yield "hubert_pos_conv", positions
         x = x.plus(positions).each(self._norm)
         yield "hubert_hidden0", x
@@ -164,7 +161,8 @@ class HubertLayer:
         )
         self._norm = load_norm(scope, "layer_norm", sizes.norm_eps)
         self._up = PointwiseConv1d(feed_forward.scope("intermediate_dense."))
-        self._down = PointwiseConv1d(feed_forward.scope("output_dense."), activation=_gelu)
+        self._down = PointwiseConv1d(feed_forward.scope("output_dense."))
+        self._gelu = Gelu()
         self._final_norm = load_norm(scope, "final_layer_norm", sizes.norm_eps)
 
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -176,8 +174,8 @@ class HubertLayer:
         """x [width, time], keys and values [head_dim, count, heads] of all positions -> [width, time]."""
         query = self._by_head(self._query(x))
         attended = attend_to_all(query, keys, values, count, 1 / math.sqrt(self._head_dim))
-        x = self._norm(x + self._output(attended))
-        return self._final_norm(x + self._down(self._up(x)))
+        x = self._norm(self._output(attended, x))
+        return self._final_norm(self._down(self._gelu(self._up(x)), x))
 
     def _by_head(self, x: Tensor) -> Tensor:
         return x.reshape(self._head_dim, self._heads, x.shape[1])

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
 from os import PathLike
-from types import TracebackType
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..audio.timeline import Writer
+from ..closing import Closing
 from ..engine import Engine, Weights
 from ..errors import ModelFileError, UsageError
 from ..formats.omnivoice import OmniVoiceCodecFile, OmniVoiceFile
 from ..nn.config import USUAL, Arithmetic
 from ..speech.lockstep import Task
 from ..speech.observer import Observer, Observers
-from ..speech.scheduler import ScheduledStream, Scheduler
-from ..speech.stream import Account, AudioChunk
+from ..speech.requests import require_no_options
+from ..speech.scheduler import Scheduler
+from ..speech.speeches import Speeches
+from ..speech.stream import Account, AudioChunk, SpeechStream
 from ..text.sentences import split_sentences
 from ..text.subtitles import Cue
 from ..text.tokenizer import TextTokenizer
@@ -39,7 +40,7 @@ from .requests import (
     omni_request,
     resolve_omni_request,
 )
-from .speech import OmniSpeech, OmniSpeeches
+from .speech import OmniSpeech, whole_speech
 from .stream import OmniStream, Passage, Speaking, numbered
 from .voice import Voice
 from .voices import Recording, recorded_voice, stored_voice
@@ -55,7 +56,6 @@ __all__ = [
     "Observer",
     "OmniSpeech",
     "OmniSpeechRequest",
-    "OmniSpeeches",
     "OmniStream",
     "OmniVoice",
     "ResolvedOmniRequest",
@@ -68,7 +68,7 @@ OmniScheduler: TypeAlias = "Scheduler[Request, ResolvedOmniRequest]"
 OmniTask: TypeAlias = "Task[ResolvedOmniRequest]"
 
 
-class OmniVoice:
+class OmniVoice(Closing):
     """A language model and its codec, ready to speak.
 
     Usable from several threads, which share the weights and take turns on the language model.
@@ -195,7 +195,7 @@ class OmniVoice:
         """
         return stored_voice(path, text, self.info, self.codec_info, preprocess=preprocess)
 
-    def narrator(self, request: str | OmniSpeechRequest | ResolvedOmniRequest, **options: Any) -> Narrator:
+    def narrator(self, request: Request, **options: Any) -> Narrator:
         """Return one voice for several calls of `stream`: what it says first is what it keeps sounding like.
 
         Raises:
@@ -312,7 +312,7 @@ class OmniVoice:
         parallel: int = 8,
         observe: Callable[[int], Observer] | None = None,
         **options: Any,
-    ) -> OmniSpeeches[Request]:
+    ) -> Speeches[Request, OmniSpeech]:
         """Return the speech of each request in turn: what `speak` says of each, to the last bit on a CPU.
 
         Args:
@@ -329,16 +329,15 @@ class OmniVoice:
         Raises:
             UsageError: `parallel` is below 1.
         """
-        scheduler, numbers = self.scheduler(parallel), count(1)
+        frame_rate = self.frame_rate
 
-        def begin(request: Request) -> ScheduledStream[ResolvedOmniRequest]:
-            observer = observe(next(numbers)) if observe else None
-            own = options if isinstance(request, str) else {}
-            return scheduler.submit(
-                request, observer=observer, ahead=None, whole=True, keep_codes=True, **own
-            )
+        def complete(stream: SpeechStream[ResolvedOmniRequest], chunks: Iterable[AudioChunk]) -> OmniSpeech:
+            return whole_speech(stream, chunks, chunks_of(stream.request, frame_rate))
 
-        return OmniSpeeches(scheduler, requests, begin, lambda request: chunks_of(request, self.frame_rate))
+        settings = {"whole": True, "keep_codes": True}
+        return Speeches(
+            self.scheduler(parallel), requests, complete, observe=observe, options=options, settings=settings
+        )
 
     def scheduler(self, max_batch: int = 8) -> OmniScheduler:
         """Return a scheduler that speaks up to `max_batch` requests by turns, on a thread of its own.
@@ -364,22 +363,10 @@ class OmniVoice:
     def close(self) -> None:
         """Nothing is kept open beyond the files, which go with the last reference to the model."""
 
-    def __enter__(self) -> OmniVoice:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _resolved(self, request: Request, options: dict[str, Any]) -> ResolvedOmniRequest:
         if not isinstance(request, ResolvedOmniRequest):
             return self.resolve(request, **options)
-        if options:
-            raise TypeError(f"a resolved request is complete: {', '.join(options)} cannot be given besides")
+        require_no_options(options, "a resolved request")
         return request
 
     def _task(

@@ -12,8 +12,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine import Tensor, WeightScope
-from ..nn.conv import make_taps
+from ..engine import Tensor, WeightScope, exact_product
+from ..nn.taps import matrix_taps
 
 _SEARCH_ROWS = 1024
 """Vectors searched at once, which bounds the memory of the table of scores."""
@@ -29,7 +29,7 @@ class Dequantizer:
         weight = np.concatenate([book.array("project_out.weight") for book in books], axis=1)
         biases = np.stack([book.array("project_out.bias") for book in books])
         bias = biases.sum(axis=0, dtype=np.float64).astype(np.float32)
-        self._project = make_taps(scope.scope("project_out."), weight[None], bias)
+        self._project = matrix_taps(scope.scope("project_out."), weight[None], bias)
 
     def __call__(self, codes: Tensor) -> Tensor:
         """codes int32 [time, codebooks] -> [width, time], the sum over the codebooks."""
@@ -63,22 +63,20 @@ class Quantizer:
 
 class _Codebook:
     def __init__(self, scope: WeightScope) -> None:
-        def array(name: str) -> NDArray[np.float64]:
-            return scope.array(name).astype(np.float64)
-
-        self._entries = array("codebook.embed")
-        self._half_squares = 0.5 * np.square(self._entries).sum(1)
-        self._into, self._into_bias = array("project_in.weight"), array("project_in.bias")
-        self._out_of, self._out_of_bias = array("project_out.weight"), array("project_out.bias")
+        self._entries = scope.array("codebook.embed")
+        self._half_squares = 0.5 * np.square(self._entries, dtype=np.float64).sum(1)
+        self._into, self._into_bias = scope.array("project_in.weight"), scope.array("project_in.bias")
+        self._out_of, self._out_of_bias = scope.array("project_out.weight"), scope.array("project_out.bias")
 
     def nearest(self, vectors: NDArray[np.float64]) -> NDArray[np.intp]:
         """Return which entry has the smallest Euclidean distance to each of the vectors [n, width]."""
-        projected = vectors @ self._into.T + self._into_bias
-        scores = projected @ self._entries.T - self._half_squares
+        projected = exact_product(vectors, self._into) + self._into_bias
+        scores = exact_product(projected, self._entries) - self._half_squares
         best: NDArray[np.intp] = scores.argmax(1)
         return best
 
     def vectors(self, codes: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the vectors [n, width] that codes [n] stand for."""
-        vectors: NDArray[np.float64] = self._entries[codes] @ self._out_of.T + self._out_of_bias
+        entries = self._entries[codes].astype(np.float64)
+        vectors: NDArray[np.float64] = exact_product(entries, self._out_of) + self._out_of_bias
         return vectors

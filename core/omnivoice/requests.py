@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UsageError
 from ..formats.omnivoice import OmniVoiceFile
 from ..limits import SPEED
 from ..sampling.philox import resolve_seed
+from ..speech.requests import request_fields, require_codes, require_no_options, require_words
 from .duration import Pace, SpokenLength, spoken_length
 from .finishing import USUAL_FINISHING, Finishing
 from .languages import resolve_language
@@ -110,21 +111,11 @@ def omni_request(text: str | OmniSpeechRequest, **options: Any) -> OmniSpeechReq
         TypeError: no field is called that, or a request comes with options.
     """
     if isinstance(text, OmniSpeechRequest):
-        if options:
-            raise TypeError(f"an OmniSpeechRequest is complete: {', '.join(options)} cannot be given besides")
+        require_no_options(options, "an OmniSpeechRequest")
         return text
-    found = {name: options.pop(name) for name in list(options) if name in _GENERATION_FIELDS}
-    unknown = options.keys() - _REQUEST_FIELDS
-    if unknown:
-        accepted = ", ".join(sorted({*_REQUEST_FIELDS, *_GENERATION_FIELDS} - {"text"}))
-        raise TypeError(f"unknown option {', '.join(sorted(unknown))}; accepted: {accepted}")
-    if found:
-        options["generation"] = replace(options.get("generation", MaskGitOptions()), **found)
-    return OmniSpeechRequest(text, **options)
-
-
-_REQUEST_FIELDS = {entry.name for entry in fields(OmniSpeechRequest)}
-_GENERATION_FIELDS = {entry.name for entry in fields(MaskGitOptions)}
+    return OmniSpeechRequest(
+        text, **request_fields(options, OmniSpeechRequest, "generation", MaskGitOptions())
+    )
 
 
 def resolve_omni_request(
@@ -140,8 +131,7 @@ def resolve_omni_request(
     Raises:
         UsageError: the request cannot be right for this model.
     """
-    if not request.text.strip():
-        raise UsageError("nothing to say: the text is empty")
+    require_words(request.text)
     if request.speed is not None:
         SPEED.require("speed", request.speed)
     voice = request.voice
@@ -172,14 +162,4 @@ def check_voice(voice: Voice, file: OmniVoiceFile) -> None:
     Raises:
         UsageError: they have another number of codebooks, or codes that it does not have.
     """
-    codebooks = voice.codes.shape[1]
-    if codebooks != file.codebooks:
-        raise UsageError(
-            f"the reference codes (--ref-rvq) have {codebooks} codebooks, this model has {file.codebooks}"
-        )
-    lowest, highest = int(voice.codes.min()), int(voice.codes.max())
-    if lowest < 0 or highest >= file.mask_code:
-        raise UsageError(
-            f"the reference codes (--ref-rvq) range from {lowest} to {highest}, "
-            f"this model has codes 0 to {file.mask_code - 1}"
-        )
+    require_codes(voice.codes, file.codebooks, file.mask_code)

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from itertools import count, takewhile
 
-from ..engine import Tensor, WeightScope
+from ..engine import WeightScope
+from ..nn.activations import Elu
 from ..nn.centred_conv import Conv1d
 from ..nn.stages import StagesOf
 from ..nn.stretch import Span, Stretch
 
 
-def _elu(x: Tensor) -> Tensor:
-    """Exponential linear unit, alpha 1 (Clevert et al., 2016)."""
-    return x.elu()
-
-
 def _same_conv(scope: WeightScope, *, active: bool = False) -> Conv1d:
     margin = (scope.shape("weight")[-1] - 1) // 2
-    return Conv1d(scope, before=margin, after=margin, activation=_elu if active else None)
+    return Conv1d(scope, before=margin, after=margin, activation=Elu() if active else None)
 
 
 def _parts(scope: WeightScope, name: str, weight: str) -> list[WeightScope]:
@@ -42,7 +38,7 @@ class ResidualUnit:
 
     def __call__(self, x: Stretch) -> Stretch:
         """x [width, time] -> [width, time]."""
-        return x.plus(self._second(self._first(x)))
+        return self._second(self._first(x), x)
 
 
 class SemanticEncoder:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..closing import Closing
 from ..engine import Engine, Weights
 from ..errors import ModelFileError, UsageError
 from ..formats.layout import require_layout
@@ -22,7 +21,9 @@ from ..nn.config import USUAL, Arithmetic
 from ..speech.calls import alone
 from ..speech.lockstep import Task
 from ..speech.observer import Observer, Observers
-from ..speech.scheduler import ScheduledStream, Scheduler
+from ..speech.requests import require_no_options
+from ..speech.scheduler import Scheduler
+from ..speech.speeches import Speeches
 from ..speech.stream import Account, AudioChunk, SpeechStream
 from ..speech.timings import Timings
 from ..text.tokenizer import TextTokenizer
@@ -47,7 +48,7 @@ from .requests import (
 )
 from .sessions import SessionPool
 from .speaking import Speaking, pieces_of_request
-from .speech import Speech, Speeches, whole_speech
+from .speech import Speech, whole_speech
 from .talker import Talker
 from .text_projection import TextProjection
 from .voice import Voice, require_transcript
@@ -66,13 +67,14 @@ __all__ = [
     "Voice",
 ]
 
-QwenScheduler: TypeAlias = "Scheduler[str | SpeechRequest | ResolvedRequest, ResolvedRequest]"
+Request: TypeAlias = "str | SpeechRequest | ResolvedRequest"
+QwenScheduler: TypeAlias = "Scheduler[Request, ResolvedRequest]"
 """Speaks many requests at once; see `QwenTTS.scheduler`."""
 
 KV_TYPES = ("f16", "f32")
 
 
-class QwenTTS:
+class QwenTTS(Closing):
     """A talker and its codec, ready to speak.
 
     Usable from several threads: each utterance has a session of its own, and all share the weights. As a context
@@ -246,9 +248,7 @@ class QwenTTS:
         check_voice(voice, self.info)
         return voice
 
-    def frames(
-        self, request: str | SpeechRequest | ResolvedRequest, **options: Any
-    ) -> Iterator[NDArray[np.int32]]:
+    def frames(self, request: Request, **options: Any) -> Iterator[NDArray[np.int32]]:
         """Return the codes of one frame after the other, int32 [codebooks], each computed when asked for.
 
         Raises:
@@ -260,7 +260,7 @@ class QwenTTS:
 
     def stream(
         self,
-        request: str | SpeechRequest | ResolvedRequest,
+        request: Request,
         *,
         stream_frames: int | None = None,
         observer: Observer | None = None,
@@ -287,7 +287,7 @@ class QwenTTS:
 
     def speak(
         self,
-        request: str | SpeechRequest | ResolvedRequest,
+        request: Request,
         on_frame: Callable[[int], None] | None = None,
         *,
         observer: Observer | None = None,
@@ -320,12 +320,12 @@ class QwenTTS:
 
     def speak_many(
         self,
-        requests: Iterable[str | SpeechRequest | ResolvedRequest],
+        requests: Iterable[Request],
         *,
         parallel: int = 8,
         observe: Callable[[int], Observer] | None = None,
         **options: Any,
-    ) -> Speeches[str | SpeechRequest | ResolvedRequest]:
+    ) -> Speeches[Request, Speech]:
         """Return the speech of each request in turn, up to `parallel` being spoken at once: what `speak` says of each.
 
         Args:
@@ -342,14 +342,8 @@ class QwenTTS:
         Raises:
             UsageError: `parallel` is below 1.
         """
-        scheduler, numbers = self.scheduler(parallel), count(1)
-
-        def begin(request: str | SpeechRequest | ResolvedRequest) -> ScheduledStream[ResolvedRequest]:
-            observer = observe(next(numbers)) if observe else None
-            own_options = options if isinstance(request, str) else {}
-            return scheduler.submit(request, observer=observer, ahead=None, **own_options)
-
-        return Speeches(scheduler, requests, begin)
+        scheduler = self.scheduler(parallel)
+        return Speeches(scheduler, requests, whole_speech, observe=observe, options=options)
 
     def scheduler(self, max_batch: int = 8) -> QwenScheduler:
         """Return a scheduler that speaks up to `max_batch` requests at once, on a thread of its own.
@@ -380,24 +374,10 @@ class QwenTTS:
         self._equipment.snapshots.clear()
         self._equipment.encoders.clear()
 
-    def __enter__(self) -> QwenTTS:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _resolved(
-        self, request: str | SpeechRequest | ResolvedRequest, options: dict[str, Any]
-    ) -> ResolvedRequest:
+    def _resolved(self, request: Request, options: dict[str, Any]) -> ResolvedRequest:
         if not isinstance(request, ResolvedRequest):
             return self.resolve(request, **options)
-        if options:
-            raise TypeError(f"a resolved request is complete: {', '.join(options)} cannot be given besides")
+        require_no_options(options, "a resolved request")
         return request
 
     def _batch(self, size: int) -> tuple[Equipment, QwenScheduler]:
@@ -416,7 +396,7 @@ class QwenTTS:
     def _task(
         self,
         equipment: Equipment,
-        request: str | SpeechRequest | ResolvedRequest,
+        request: Request,
         *,
         stream_frames: int | None,
         observer: Observer | None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from ..errors import ModelFileError, UsageError, unknown_value
 from ..formats.qwen import GenerationDefaults, Speaker, TalkerFile
 from ..limits import LARGEST_COUNT
 from ..sampling import SamplingOptions, resolve_seed
+from ..speech.requests import request_fields, require_codes, require_no_options, require_words
 from .voice import Voice
 
 Value = TypeVar("Value")
@@ -140,21 +141,9 @@ def speech_request(text: str | SpeechRequest, **options: Any) -> SpeechRequest:
         TypeError: no field is called that, or a request comes with options.
     """
     if isinstance(text, SpeechRequest):
-        if options:
-            raise TypeError(f"a SpeechRequest is complete: {', '.join(options)} cannot be given besides")
+        require_no_options(options, "a SpeechRequest")
         return text
-    drawn = {name: options.pop(name) for name in list(options) if name in _SAMPLING_FIELDS}
-    unknown = options.keys() - _REQUEST_FIELDS
-    if unknown:
-        accepted = ", ".join(sorted({*_REQUEST_FIELDS, *_SAMPLING_FIELDS} - {"text"}))
-        raise TypeError(f"unknown option {', '.join(sorted(unknown))}; accepted: {accepted}")
-    if drawn:
-        options["sampling"] = replace(options.get("sampling", Sampling()), **drawn)
-    return SpeechRequest(text, **options)
-
-
-_REQUEST_FIELDS = {entry.name for entry in fields(SpeechRequest)}
-_SAMPLING_FIELDS = {entry.name for entry in fields(Sampling)}
+    return SpeechRequest(text, **request_fields(options, SpeechRequest, "sampling", Sampling()))
 
 
 def resolve_request(
@@ -172,8 +161,7 @@ def resolve_request(
         ModelFileError: the dialect of the speaker is missing in the file.
     """
     _check_kinds(request)
-    if not request.text.strip():
-        raise UsageError("nothing to say: the text is empty")
+    require_words(request.text)
     if not 1 <= request.max_frames <= LARGEST_COUNT:
         raise UsageError(
             f"--max-new {request.max_frames} is not usable: at least 1 frame is needed, at most {LARGEST_COUNT}"
@@ -257,18 +245,8 @@ def check_voice(voice: Voice, file: TalkerFile) -> None:
             f"the speaker embedding (--ref-spk) has {len(voice.embedding)} values, this model needs {width}: "
             "it was made with a model of another size"
         )
-    if voice.codes is None:
-        return
-    if voice.codes.shape[1] != file.codebooks:
-        raise UsageError(
-            f"the reference codes (--ref-rvq) have {voice.codes.shape[1]} codebooks, this model has {file.codebooks}"
-        )
-    lowest, highest = int(voice.codes.min()), int(voice.codes.max())
-    if lowest < 0 or highest >= file.codebook_entries:
-        raise UsageError(
-            f"the reference codes (--ref-rvq) range from {lowest} to {highest}, "
-            f"this model has codes 0 to {file.codebook_entries - 1}"
-        )
+    if voice.codes is not None:
+        require_codes(voice.codes, file.codebooks, file.codebook_entries)
 
 
 def _words(split: bool | int | None, habits: Habits) -> int | None:

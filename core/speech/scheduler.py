@@ -10,9 +10,9 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
+from ..closing import Closing
 from ..errors import UsageError
 from .calls import Stage
 from .lockstep import Lockstep, Speech, Task
@@ -50,7 +50,7 @@ class Occupancy:
     capacity: int
 
 
-class Scheduler(Generic[Asked, Request]):
+class Scheduler(Closing, Generic[Asked, Request]):
     """Speaks up to `capacity` requests at a time, and lets the others wait in the order they came.
 
     Usable from any number of threads. Everything is computed, and every observer is called, by one thread of the
@@ -138,14 +138,6 @@ class Scheduler(Generic[Asked, Request]):
         Streams that are not at their end raise `EngineError` when they are read on, behind the chunks they have.
         """
         self._finalizer()
-
-    def __enter__(self) -> Scheduler[Asked, Request]:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class ScheduledStream(SpeechStream[Request]):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..closing import Closing
 from .timings import Stopwatch, Timings
 
 StopReason = Literal["end_of_speech", "max_frames", "context", "runaway"]
@@ -79,7 +79,7 @@ class Account:
             self.stop = self._cut_off or stop
 
 
-class SpeechStream(Generic[Request]):
+class SpeechStream(Closing, Generic[Request]):
     """Audio chunks, each made when it is asked for. An iterator, and a context manager that closes it.
 
     One thread iterates; any thread may close.
@@ -154,11 +154,3 @@ class SpeechStream(Generic[Request]):
         with self._lock:
             if not self._running:
                 self._chunks.close()
-
-    def __enter__(self) -> SpeechStream[Request]:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

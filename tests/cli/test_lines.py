@@ -97,6 +97,25 @@ def test_reported_inputs_that_are_no_text(qwen_tts: Run, model: FakeModel, name:
     assert qwen_tts(*LINES, "--fail-fast", text=data).stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("flags", "data", "told"),
+    [
+        ((), b"\xff\n", ["line 1: ", "1 of 1 lines could not be spoken"]),
+        ((), b"\n\xff\n\xfe", ["line 2: ", "line 3: ", "2 of 2 lines could not be spoken"]),
+        (("--fail-fast",), b"\xff\nTwo.\n", ["line 1: "]),
+    ],
+)
+def test_what_cannot_be_spoken_at_all_is_told_before_anything_is_loaded(
+    qwen_tts: Run, model: FakeModel, flags: tuple[str, ...], data: bytes, told: list[str]
+) -> None:
+    result = qwen_tts(*LINES, *flags, text=data)
+    assert (result.code, result.stdout) == (1, b"")
+    lines = result.stderr.splitlines()
+    assert len(lines) == len(told)
+    assert all(line.startswith(f"qwen-tts: error: {text}") for line, text in zip(lines, told, strict=True))
+    assert not model.opened
+
+
 def test_a_fixed_seed_is_that_of_each_line_and_a_random_one_is_drawn_anew(
     qwen_tts: Run, model: FakeModel
 ) -> None:

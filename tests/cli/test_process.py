@@ -72,6 +72,34 @@ def test_a_signal_ends_the_run_and_leaves_no_file(tmp_path: Path, number: signal
     assert not list(tmp_path.iterdir())
 
 
+def start_ignoring(signals: str, *arguments: str | Path) -> subprocess.Popen[bytes]:
+    """Start `qwen-tts` with some words, as a child that inherits these signals ignored."""
+    command = [sys.executable, humming_tts.__file__, *map(str, arguments)]
+    process = subprocess.Popen(
+        ["sh", "-c", f"trap '' {signals}; exec \"$@\"", "sh", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin
+    process.stdin.write(TEXT[:200].encode())
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+@posix_only
+def test_signals_that_are_ignored_from_the_start_stay_ignored(tmp_path: Path) -> None:
+    """A shell without job control starts background jobs with SIGINT ignored, nohup starts all with SIGHUP ignored."""
+    process = start_ignoring("INT HUP", "0.02", "-o", tmp_path / "out.wav", "--quiet")
+    wait_until(lambda: any(tmp_path.iterdir()))
+    for number in (signal.SIGINT, signal.SIGHUP):
+        process.send_signal(number)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (0, b"", b"")
+    assert [path.name for path in tmp_path.iterdir()] == ["out.wav"]
+
+
 @posix_only
 @pytest.mark.parametrize("name", ["wav16", "flac"])
 def test_sound_arrives_while_the_speech_is_being_made(name: str) -> None:

@@ -32,7 +32,7 @@ class ResidualUnit:
 
     def __call__(self, x: Tensor, memory: Memory | None = None) -> Tensor:
         """x [channels, time] -> [channels, time]."""
-        return x + self._pointwise(self._dilated(x, memory))
+        return self._pointwise(self._dilated(x, memory), residual=x)
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...closing import Closing
 from ...engine import Engine, Program, Tensor, Weights, WeightScope
 from ...formats.layout import require_layout
 from ...formats.qwen import CodecDecoderSizes, CodecFile
@@ -179,7 +179,7 @@ class CodecDecoder:
             self._idle.clear()
 
 
-class DecoderStream:
+class DecoderStream(Closing):
     """One sequence of frames being decoded; a context manager that gives its memory back at the end."""
 
     def __init__(self, decoder: CodecDecoder, lane: _Lane) -> None:
@@ -214,14 +214,6 @@ class DecoderStream:
         if self._lane is not None:
             self._decoder.take_back(self._lane)
             self._lane = None
-
-    def __enter__(self) -> DecoderStream:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _open_lane(self) -> _Lane:
         if self._lane is None:

@@ -19,7 +19,7 @@ from ...formats.layout import require_layout
 from ...formats.qwen import CodecFile
 from ...formats.qwen_layout import encoder_layout
 from ...nn.conv import CausalConv1d
-from ...nn.precision import Float32Scope
+from ...nn.precision import ManyPositionsScope
 from ...nn.stages import compute, named, result
 from ...nn.streaming import StreamState
 from .attention import exact_attention
@@ -39,12 +39,14 @@ class CodecEncoder:
     def __init__(self, weights: Weights, config: CodecFile, engine: Engine) -> None:
         """Raises ModelFileError when tensors are missing or of other shapes than the metadata says."""
         require_layout(weights, encoder_layout(config), weights.path, "a Qwen3-TTS codec's encoder")
-        scope, sizes = Float32Scope.of(weights.scope("tok_enc.")), config.encoder
+        scope, sizes = ManyPositionsScope.of(weights.scope("tok_enc.")), config.encoder
         self._engine = engine
         self._seanet = Seanet(scope, sizes)
         self._transformer = EncoderTransformer(scope, exact_attention(sizes.transformer, engine), engine)
         stride = config.encoder_frame_samples // math.prod(sizes.strides)
-        self._downsample = CausalConv1d(scope.scope("downsample."), stride=stride, padding="replicate")
+        self._downsample = CausalConv1d(
+            scope.scope("downsample."), stride=stride, padding="replicate", many=True
+        )
         self._quantizer = SplitQuantizer(scope, sizes.semantic_quantizers, config.codebooks)
         self._width = sizes.transformer.width
         self._piece = _PIECE_FRAMES * config.encoder_frame_samples

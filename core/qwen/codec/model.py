@@ -7,13 +7,13 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...audio.reference import DEFAULT_LIMITS, ReferenceLimits, read_recording, resample, usable_samples
+from ...closing import Closing
 from ...engine import Engine, Weights
 from ...errors import ModelFileError, UsageError
 from ...formats import rvq
@@ -32,7 +32,7 @@ PIECE_FRAMES = 64
 """Frames of codes that `Codec.pieces` decodes before it hands out their samples (5 s)."""
 
 
-class Codec:
+class Codec(Closing):
     """The Qwen3-TTS codec, and the speaker encoder of a base talker beside it.
 
     Each network is loaded when it is first needed. Usable from several threads, which share the weights. As a
@@ -179,14 +179,6 @@ class Codec:
         with self._lock:
             for name in ("_loaded_encoder", "_loaded_decoder", "_loaded_speaker_encoder"):
                 self.__dict__.pop(name, None)
-
-    def __enter__(self) -> Codec:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _samples(
         self,

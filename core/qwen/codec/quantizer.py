@@ -39,8 +39,8 @@ class SplitQuantizer:
     """Latent vectors to codes; weights `vq_semantic.*` and `vq_acoustic.*`, each an `input_proj` and codebooks."""
 
     def __init__(self, scope: WeightScope, semantic: int, total: int) -> None:
-        self._semantic_projection = CausalConv1d(scope.scope("vq_semantic.input_proj."))
-        self._acoustic_projection = CausalConv1d(scope.scope("vq_acoustic.input_proj."))
+        self._semantic_projection = CausalConv1d(scope.scope("vq_semantic.input_proj."), many=True)
+        self._acoustic_projection = CausalConv1d(scope.scope("vq_acoustic.input_proj."), many=True)
         self._semantic = [scope.array(f"vq_semantic.{index}.codebook") for index in range(semantic)]
         self._acoustic = [scope.array(f"vq_acoustic.{index}.codebook") for index in range(total - semantic)]
 

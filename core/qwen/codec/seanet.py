@@ -10,22 +10,18 @@ from dataclasses import dataclass
 
 from ...engine import Tensor, WeightScope
 from ...formats.qwen import CodecEncoderSizes
+from ...nn.activations import Elu
 from ...nn.conv import CausalConv1d
 from ...nn.stages import Stages
 from ...nn.streaming import Allocate, Memory
-
-
-def elu(x: Tensor) -> Tensor:
-    """Exponential linear unit, alpha 1 (Clevert et al., 2016)."""
-    return x.elu()
 
 
 class ResidualUnit:
     """x + conv3(elu(conv1(elu(x)))), conv1 dilated and conv3 of kernel 1; weights `blk.1` and `blk.3`."""
 
     def __init__(self, scope: WeightScope, dilation: int) -> None:
-        self._dilated = CausalConv1d(scope.scope("blk.1."), dilation=dilation, activation=elu)
-        self._pointwise = CausalConv1d(scope.scope("blk.3."), activation=elu)
+        self._dilated = CausalConv1d(scope.scope("blk.1."), dilation=dilation, activation=Elu(), many=True)
+        self._pointwise = CausalConv1d(scope.scope("blk.3."), activation=Elu(), many=True)
 
     def memory(self, allocate: Allocate) -> Memory | None:
         """Ask for what a stream keeps: the past of the dilated convolution."""
@@ -33,7 +29,7 @@ class ResidualUnit:
 
     def __call__(self, x: Tensor, memory: Memory | None = None) -> Tensor:
         """x [channels, time] -> [channels, time]."""
-        return x + self._pointwise(self._dilated(x, memory))
+        return self._pointwise(self._dilated(x, memory), residual=x)
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ class Seanet:
 
     def __init__(self, scope: WeightScope, sizes: CodecEncoderSizes) -> None:
         self._layers: list[tuple[int, CausalConv1d | ResidualUnit]] = [
-            (0, CausalConv1d(scope.scope("conv.0.")))
+            (0, CausalConv1d(scope.scope("conv.0."), many=True))
         ]
         index = 1
         for stride in sizes.strides:
@@ -59,10 +55,12 @@ class Seanet:
                 unit = ResidualUnit(scope.scope(f"res.{index}."), sizes.dilation_growth**depth)
                 self._layers.append((index, unit))
                 index += 1
-            conv = CausalConv1d(scope.scope(f"conv.{index + 1}."), stride=stride, activation=elu)
+            conv = CausalConv1d(scope.scope(f"conv.{index + 1}."), stride=stride, activation=Elu(), many=True)
             self._layers.append((index + 1, conv))
             index += 2
-        self._layers.append((index + 1, CausalConv1d(scope.scope(f"conv.{index + 1}."), activation=elu)))
+        self._layers.append(
+            (index + 1, CausalConv1d(scope.scope(f"conv.{index + 1}."), activation=Elu(), many=True))
+        )
 
     def memory(self, allocate: Allocate) -> SeanetMemory:
         """Ask for what a stream keeps."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ...closing import Closing
 from .decoder import CodecDecoder, DecoderSnapshot, DecoderStream
 
 
@@ -48,7 +47,7 @@ class SharedLane:
         self._running = self._resident = None
 
 
-class VisitingStream:
+class VisitingStream(Closing):
     """One of the streams of a shared lane; it is used like a `DecoderStream`.
 
     Attributes:
@@ -85,14 +84,6 @@ class VisitingStream:
         """End the stream. Closing twice is harmless."""
         self._lane.leave(self)
         self.aside = self._own = None
-
-    def __enter__(self) -> VisitingStream:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 AnyDecoderStream = DecoderStream | VisitingStream

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...engine import Tensor, WeightScope
+from ...nn.activations import Gelu
 from ...nn.conv import CausalConvTranspose1d, CausalDepthwiseConv1d
 from ...nn.linear import Linear
 from ...nn.norms import LayerNorm
@@ -27,6 +28,7 @@ class ConvNeXtBlock:
         self._norm = LayerNorm(
             scope.tensor("norm.weight", "f32"), scope.tensor("norm.bias", "f32"), _NORM_EPSILON
         )
+        self._activation = Gelu()
         self._expand = Linear(scope, "pwconv1")
         self._contract = Linear(scope, "pwconv2")
         self._gamma = scope.tensor("gamma", "f32")
@@ -38,7 +40,7 @@ class ConvNeXtBlock:
     def __call__(self, x: Tensor, memory: Memory | None = None) -> Tensor:
         """x [width, time] -> [width, time]."""
         hidden = self._norm(self._depthwise(x, memory))
-        return x + self._contract(self._expand(hidden).gelu()) * self._gamma
+        return x + self._contract(self._activation(self._expand(hidden))) * self._gamma
 
 
 @dataclass(frozen=True)

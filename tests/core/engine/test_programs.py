@@ -65,6 +65,31 @@ def test_state_survives_runs_and_effects_follow_outputs(engine: Engine) -> None:
     np.testing.assert_array_equal(state.read("total"), np.zeros(3))
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_a_chain_of_memories(engine: Engine, early: bool) -> None:
+    """Writes that depend on the only read of what they overwrite may come early: results are the same."""
+    width, layers, lengths = 5, 4, (1, 3, 2, 7)
+    state = engine.state({str(layer): ((width, 2), "f32") for layer in range(layers)})
+    past = [np.zeros((2, width), np.float32) for _ in range(layers)]
+    for length in lengths:
+        graph = engine.graph()
+        x = graph.input("x", (width, length))
+        for layer in range(layers):
+            kept = state[str(layer)]
+            extended = kept.concat(x, 1)
+            graph.effect(extended.slice(1, length, 2).copy_to(kept), early=early)
+            x = extended.slice(1, 0, length) + extended.slice(1, 2, length) * 0.5
+        values = np.arange(length * width, dtype=np.float32).reshape(length, width)
+        result = graph.program({"y": x})(x=values)["y"].reshape(length, width)
+        for layer in range(layers):
+            seen = np.concatenate([past[layer], values])
+            past[layer] = seen[-2:]
+            values = seen[:length] + seen[2:] * np.float32(0.5)
+        np.testing.assert_array_equal(result, values)
+        for layer in range(layers):
+            np.testing.assert_array_equal(state.read(str(layer)), past[layer])
+
+
 def test_rows_written_into_state_are_read_through_the_write(engine: Engine) -> None:
     state = engine.state({"cache": ((4, 10, 2), "f16")})
     graph = engine.graph()

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from ggtts.core.engine import Engine, WeightScope
+from ggtts.core.engine import ConvPlan, Engine, WeightScope
+from ggtts.core.nn.activations import Elu
 from ggtts.core.nn.centred_conv import Conv1d, ConvTranspose1d
-from ggtts.core.nn.conv import FusedGroupedTaps, PointwiseConv1d, ShiftedGroupedTaps
+from ggtts.core.nn.conv import PointwiseConv1d
 from ggtts.core.nn.stages import StagesOf
 from ggtts.core.nn.stretch import Span, Stretch
+from ggtts.core.nn.taps import FusedTaps, ShiftedGroupedTaps
 from ggtts.core.nn.tiling import Applied, in_tiles, whole_in_tiles
 from support import reference_conv as reference
 from support.comparing import deviation, same
@@ -128,9 +130,9 @@ def test_a_chain_of_layers_in_tiles(engine: Engine, scope_of: ScopeOf) -> None:
     network = Layers(
         (
             Conv1d(scope("a", 4, 4, 7), before=3, after=3),
-            ConvTranspose1d(scope("b", 4, 4, 10), stride=5, cut=3, extra=1, activation=lambda x: x.elu()),
-            Conv1d(scope("c", 4, 4, 7), dilation=9, before=27, after=27, activation=lambda x: x.elu()),
-            Conv1d(scope("d", 4, 4, 6), stride=3, before=2, after=2, activation=lambda x: x.elu()),
+            ConvTranspose1d(scope("b", 4, 4, 10), stride=5, cut=3, extra=1, activation=Elu()),
+            Conv1d(scope("c", 4, 4, 7), dilation=9, before=27, after=27, activation=Elu()),
+            Conv1d(scope("d", 4, 4, 6), stride=3, before=2, after=2, activation=Elu()),
         )
     )
     x = signal(90, 4)
@@ -173,11 +175,12 @@ def test_too_short_for_the_kernel(engine: Engine, scope_of: ScopeOf) -> None:
 def test_grouped_operations_of_other_devices_agree_with_the_fused_ones(
     engine: Engine, scope_of: ScopeOf, groups: int, with_bias: bool
 ) -> None:
-    matrices, bias = kernel(groups, 4, 6, 3), kernel(groups * 6) if with_bias else None
+    weight, bias = kernel(groups * 4, 3, 6), kernel(groups * 4) if with_bias else None
     x = signal(30, groups * 3)
-    fused = FusedGroupedTaps(matrices, bias, 2)
-    shifted = ShiftedGroupedTaps(scope_of({"unused": x}), matrices, bias, 2)
-    assert fused.past == shifted.past == 6
+    matrices = np.ascontiguousarray(weight.transpose(2, 0, 1))
+    fused = FusedTaps(ConvPlan(matrices, bias, 2, groups=groups))
+    shifted = ShiftedGroupedTaps(scope_of({"unused": x}), weight, bias, 2, groups)
+    assert fused.reach == shifted.reach == 11
     graph = engine.graph()
     tensor = graph.input("x", x.shape[::-1])
     result = graph.program({"fused": fused(tensor), "shifted": shifted(tensor)})(x=x)
@@ -186,7 +189,7 @@ def test_grouped_operations_of_other_devices_agree_with_the_fused_ones(
 
 def test_pointwise(engine: Engine, scope_of: ScopeOf) -> None:
     weight, bias, x = kernel(6, 5), kernel(6), signal(9, 5)
-    layer = PointwiseConv1d(scope_of({"weight": weight, "bias": bias}), activation=lambda t: t.relu())
+    layer = PointwiseConv1d(scope_of({"weight": weight, "bias": bias}))
     graph = engine.graph()
     y = graph.program({"y": layer(graph.input("x", (5, 9)))})(x=x)["y"]
-    assert deviation(y, np.maximum(x, 0).astype(np.float64) @ weight.T + bias) < LAYER
+    assert deviation(y, x.astype(np.float64) @ weight.T + bias) < LAYER

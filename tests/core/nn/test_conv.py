@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from ggtts.core.engine import Engine, Tensor, WeightScope
+from ggtts.core.engine import ConvPlan, Engine, Tensor, WeightScope
+from ggtts.core.nn.activations import Elu
 from ggtts.core.nn.conv import (
     CausalConv1d,
     CausalConvTranspose1d,
     CausalDepthwiseConv1d,
-    FusedTaps,
     SameConv1d,
-    ShiftedTaps,
 )
 from ggtts.core.nn.streaming import StreamState
+from ggtts.core.nn.taps import FusedTaps, ShiftedTaps, StridedTaps
 from support import reference_conv as reference
 from support.comparing import deviation, same
 from support.tolerances import LAYER
@@ -105,10 +105,11 @@ def test_a_stream_cannot_replicate(engine: Engine, scope_of: ScopeOf) -> None:
         in_pieces(engine, layer, signal(4, 4), [4])
 
 
-def test_activation_acts_on_the_input(engine: Engine, scope_of: ScopeOf) -> None:
+@pytest.mark.parametrize("many", [False, True])
+def test_activation_acts_on_the_input(engine: Engine, scope_of: ScopeOf, many: bool) -> None:
     weight, bias, x = kernel(5, 3, 3), kernel(5), signal(12, 3)
-    layer = CausalConv1d(scope_of({"weight": weight, "bias": bias}), activation=lambda t: t.relu())
-    expected = reference.causal_conv(np.maximum(x, 0), weight, bias)
+    layer = CausalConv1d(scope_of({"weight": weight, "bias": bias}), activation=Elu(), many=many)
+    expected = reference.causal_conv(np.where(x > 0, x, np.expm1(x)), weight, bias)
     assert deviation(whole(engine, layer, x), expected) < LAYER
     assert deviation(in_pieces(engine, layer, x, [5, 7]), expected) < LAYER
 
@@ -178,7 +179,27 @@ def test_the_operations_of_other_devices_agree_with_the_fused_one(
 ) -> None:
     matrices, bias = kernel(count, outputs, inputs), kernel(outputs) if with_bias else None
     x = signal(30, inputs)
-    fused = FusedTaps(matrices, bias, dilation)
+    fused = FusedTaps(ConvPlan(matrices, bias, dilation))
     shifted = ShiftedTaps(scope_of({"unused": x}), matrices, bias, dilation)
-    assert fused.past == shifted.past == (count - 1) * dilation
+    assert fused.reach == shifted.reach == (count - 1) * dilation + 1
     assert deviation(whole(engine, shifted, x), whole(engine, fused, x)) < LAYER
+
+
+@pytest.mark.parametrize(("stride", "taps"), [(2, 3), (5, 10), (4, 1), (3, 3)])
+def test_strides_on_other_devices_agree_with_the_fused_ones(
+    engine: Engine, scope_of: ScopeOf, stride: int, taps: int
+) -> None:
+    weight, bias, x = kernel(6, 4, taps), kernel(6), signal(7 * stride + taps, 4)
+    fused = FusedTaps(ConvPlan(np.ascontiguousarray(weight.transpose(2, 0, 1)), bias, stride=stride))
+    strided = StridedTaps(scope_of({"unused": x}), weight, bias, stride)
+    assert deviation(whole(engine, strided, x), whole(engine, fused, x)) < LAYER
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_residual_is_added(engine: Engine, scope_of: ScopeOf, fused: bool) -> None:
+    weight, x = kernel(4, 4, 1), signal(9, 4)
+    scope = scope_of({"weight": weight})
+    matrices = np.ascontiguousarray(weight.transpose(2, 0, 1))
+    taps = FusedTaps(ConvPlan(matrices, None)) if fused else ShiftedTaps(scope, matrices, None, 1)
+    y = whole(engine, lambda tensor: taps(tensor, tensor), x)
+    assert deviation(y, x + x.astype(np.float64) @ weight[:, :, 0].T) < LAYER

@@ -10,8 +10,9 @@ import pytest
 
 from ggtts.core.engine import Engine, Tensor, WeightScope
 from ggtts.core.nn.feed_forward import GeluMlp, SwiGLU
-from ggtts.core.nn.linear import Linear
+from ggtts.core.nn.linear import Linear, LinearGroup
 from ggtts.core.nn.norms import LayerNorm, RMSNorm, load_norm
+from ggtts.core.nn.precision import ManyPositionsScope
 from support import reference_transformer as reference
 from support.comparing import deviation
 from support.tolerances import LAYER
@@ -66,6 +67,24 @@ def test_linear_with_and_without_bias(engine: Engine, scope_of: ScopeOf) -> None
     product = X.astype(float) @ UP.T
     assert deviation(run(engine, Linear(scope, "with")), product + bias) < LAYER
     assert deviation(run(engine, Linear(scope, "without")), product) < LAYER
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_linear_of_many_positions(engine: Engine, scope_of: ScopeOf, dtype: type) -> None:
+    """Float matrices stay in the file, by themselves and in groups, and do not round the activations."""
+    bias, weight = np.arange(HIDDEN, dtype=np.float32), UP.astype(dtype)
+    scope = ManyPositionsScope.of(
+        scope_of({"a.with.weight": weight, "a.with.bias": bias, "a.without.weight": weight})
+    ).scope("a.")
+    assert scope.stays_in_file("with.weight")
+    product = X.astype(float) @ weight.astype(float).T
+    assert deviation(run(engine, Linear(scope, "with")), product + bias) < LAYER
+    group = LinearGroup(scope, ["with", "without"])
+    graph = engine.graph()
+    first, second = group(graph.input("x", (WIDTH, TOKENS)))
+    result = graph.program({"first": first, "second": second})(x=X)
+    assert deviation(result["first"], product + bias) < LAYER
+    assert deviation(result["second"], product) < LAYER
 
 
 def test_swiglu(engine: Engine, scope_of: ScopeOf) -> None:

@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.audio.formats import STANDARD_STREAM
 from ..core.audio.reference import DEFAULT_LIMITS, read_recording
-from ..core.audio.sinks import check_output, open_sink
-from ..core.errors import AudioFileError, GgttsError
-from ..core.formats import rvq, spk
-from ..core.output_files import write_errors, write_file
+from ..core.errors import GgttsError
+from ..core.formats import spk
 from ..core.qwen.codec.model import WHOLE_RECORDING, Codec
+from .codec_files import OnPart, Outcome, check_job, read_codes, shown, write_audio, write_codes
 from .codec_jobs import Job
-from .streams import binary_output
 
 _LOGGER = logging.getLogger(__name__)
 
-OnPart = Callable[[float], None]
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a job has made.
-
-    Attributes:
-        frames: of codes, written or read.
-        audio_seconds: their duration.
-        lines: what was done, in the lines that qwentts.cpp prints.
-    """
-
-    frames: int
-    audio_seconds: float
-    lines: tuple[str, ...]
-
-
-def convert(job: Job, codec: Codec, on_part: OnPart) -> Outcome:
+def convert(codec: Codec, job: Job, on_part: OnPart) -> Outcome:
     """Do a job; `on_part` is told which part of it is done, up to 1.
 
     Raises:
@@ -48,9 +26,7 @@ def convert(job: Job, codec: Codec, on_part: OnPart) -> Outcome:
         OutputError: an output cannot be written; nothing partial is left.
         EngineError: the device failed or ran out of memory.
     """
-    for output in (job.output, job.embedding):
-        if output is not None and output != STANDARD_STREAM:
-            check_output(output)
+    check_job(job)
     return _encode(job, codec, on_part) if job.encodes else _decode(job, codec, on_part)
 
 
@@ -80,14 +56,13 @@ def _encode(job: Job, codec: Codec, on_part: OnPart) -> Outcome:
     if job.embedding is None:
         _warn_of_no_voice(samples, rate, name)
     codes = codec.encode(samples, rate, name=name, on_progress=on_part)
-    data = rvq.pack(codes)
-    _write(job.output, data)
+    size = write_codes(job.output, codes)
     frames, seconds = len(codes), len(samples) / rate
     lines = [
         f"[Codec] Encode: {name}, {len(samples)} samples @ {rate} Hz"
         f" ({frames} frames @ {codec.frame_rate:g} Hz, {seconds:.2f} s)",
-        f"[Codec] Wrote {_shown(job.output)}: K={codec.codebooks} T={frames},"
-        f" {codes.size} codes -> {len(data)} packed bytes",
+        f"[Codec] Wrote {shown(job.output)}: K={codec.codebooks} T={frames},"
+        f" {codes.size} codes -> {size} packed bytes",
     ]
     if job.embedding is not None and embedding is not None:
         spk.write(Path(job.embedding), embedding)
@@ -98,22 +73,18 @@ def _encode(job: Job, codec: Codec, on_part: OnPart) -> Outcome:
 
 
 def _decode(job: Job, codec: Codec, on_part: OnPart) -> Outcome:
-    assert job.audio_format is not None
     name = job.source.name
-    codes = rvq.parse(_bytes(job), codec.codebooks, codec.entries, source=name)
-    frames, written = len(codes), 0
-    with open_sink(job.output, job.audio_format, codec.sample_rate, stdout=binary_output) as sink:
-        for piece in codec.pieces(codes):
-            sink.write(piece)
-            written += len(piece)
-            on_part(written / (frames * codec.info.frame_samples))
+    codes = read_codes(job, codec.codebooks, codec.entries)
+    frames = len(codes)
+    samples = frames * codec.info.frame_samples
+    written = write_audio(job, codec.pieces(codes), samples, codec.sample_rate, on_part)
     seconds = written / codec.sample_rate
     return Outcome(
         frames,
         seconds,
         (
             f"[Codec] Decode: {name}, K={codec.codebooks} T={frames} ({frames / codec.frame_rate:.2f} s)",
-            f"[Codec] Wrote {_shown(job.output)}: {written} samples @ {codec.sample_rate} Hz, {seconds:.2f} s",
+            f"[Codec] Wrote {shown(job.output)}: {written} samples @ {codec.sample_rate} Hz, {seconds:.2f} s",
         ),
     )
 
@@ -124,27 +95,3 @@ def _warn_of_no_voice(samples: NDArray[np.float32], rate: int, name: str) -> Non
         _LOGGER.warning("%s is shorter than %g s: too short for a reference", name, DEFAULT_LIMITS.shortest)
     elif np.abs(samples).max() < DEFAULT_LIMITS.silence:
         _LOGGER.warning("%s is silent: there is no voice in it", name)
-
-
-def _bytes(job: Job) -> bytes:
-    path = job.source.path
-    if path is None:
-        return job.source.data
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise AudioFileError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def _write(output: str, data: bytes) -> None:
-    if output != STANDARD_STREAM:
-        write_file(Path(output), data)
-        return
-    stream = binary_output("a .rvq file")
-    with write_errors("standard output"):
-        stream.write(data)
-        stream.flush()
-
-
-def _shown(output: str) -> str:
-    return "<stdout>" if output == STANDARD_STREAM else output

@@ -1,0 +1,73 @@
+"""What the requests of all models have in common: how they are put together, and what is wrong with any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+
+
+def request_fields(options: Mapping[str, Any], kind: type, part: str, usual: Any) -> dict[str, Any]:
+    """Return the fields of the request of `speak("text", voice=voice, seed=7)`.
+
+    Args:
+        options: by the names of fields, of the request or of one part of it.
+        kind: dataclass of the request.
+        part: its field that is a dataclass of its own ("sampling").
+        usual: that part where nothing is given.
+
+    Raises:
+        TypeError: no field is called that.
+    """
+    whole, inner = ({entry.name for entry in fields(owner)} for owner in (kind, usual))
+    unknown = options.keys() - whole - inner
+    if unknown:
+        accepted = ", ".join(sorted({*whole, *inner} - {"text"}))
+        raise TypeError(f"unknown option {', '.join(sorted(unknown))}; accepted: {accepted}")
+    given = {name: value for name, value in options.items() if name not in inner}
+    if found := {name: value for name, value in options.items() if name in inner}:
+        given[part] = replace(given.get(part, usual), **found)
+    return given
+
+
+def require_no_options(options: Mapping[str, Any], request: str) -> None:
+    """Refuse options beside a request that says all.
+
+    Raises:
+        TypeError: there are some.
+    """
+    if options:
+        raise TypeError(f"{request} is complete: {', '.join(options)} cannot be given besides")
+
+
+def require_words(text: str) -> None:
+    """Refuse a blank text.
+
+    Raises:
+        UsageError: there is nothing to say.
+    """
+    if not text.strip():
+        raise UsageError("nothing to say: the text is empty")
+
+
+def require_codes(codes: NDArray[np.int32], codebooks: int, entries: int) -> None:
+    """Refuse reference codes [frames, codebooks] that are none of a model.
+
+    Raises:
+        UsageError: they have another number of codebooks, or values that are not below `entries`.
+    """
+    if codes.shape[1] != codebooks:
+        raise UsageError(
+            f"the reference codes (--ref-rvq) have {codes.shape[1]} codebooks, this model has {codebooks}"
+        )
+    lowest, highest = int(codes.min()), int(codes.max())
+    if lowest < 0 or highest >= entries:
+        raise UsageError(
+            f"the reference codes (--ref-rvq) range from {lowest} to {highest}, "
+            f"this model has codes 0 to {entries - 1}"
+        )

@@ -1,0 +1,311 @@
+#include "panel_conv.hpp"
+
+#include <ggml.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "work_share.hpp"
+
+namespace ggtts::kernels {
+namespace {
+
+// A panel of this many inputs (64 KB with 32 outputs) stays in the second-level cache while samples pass.
+constexpr int64_t depth_per_step = 512;
+// So do these samples while panels pass.
+constexpr int64_t samples_per_tile = 96;
+
+// Packing should serve many samples, and what was packed still be in a cache when they pass.
+constexpr int64_t stored_samples = 4096;
+constexpr size_t room_bytes = size_t{1} << 20;
+
+// Threads with this many jobs each end at about the same time.
+constexpr int64_t jobs_per_thread = 4;
+
+// Less is not worth a call of the system.
+constexpr size_t least_release = size_t{1} << 18;
+
+size_t value_bytes(int type) {
+    return ggml_type_size(static_cast<ggml_type>(type));
+}
+
+void require_type(int type) {
+    if (!StoredWeights::can_be(type)) {
+        throw std::invalid_argument(std::string("weights of type ") +
+                                    ggml_type_name(static_cast<ggml_type>(type)) +
+                                    " are no floats to be used as they are");
+    }
+}
+
+ConvShape direct_shape(const TransposedShape &shape) {
+    if (shape.stride < 1 || shape.kernel % shape.stride != 0) {
+        throw std::invalid_argument("a kernel of length " + std::to_string(shape.kernel) +
+                                    " is not a multiple of the stride " + std::to_string(shape.stride));
+    }
+    return {shape.kernel / shape.stride, shape.stride * shape.outputs, shape.inputs};
+}
+
+// The bias of a transposed convolution for each of the samples that a stride makes; zeros without one.
+std::vector<float> repeated(const float *bias, const TransposedShape &shape) {
+    std::vector<float> all(static_cast<size_t>(shape.stride * shape.outputs), 0.0f);
+    for (int64_t phase = 0; bias != nullptr && phase < shape.stride; ++phase) {
+        std::copy_n(bias, shape.outputs, all.begin() + phase * shape.outputs);
+    }
+    return all;
+}
+
+}  // namespace
+
+bool StoredWeights::can_be(int type) {
+    return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
+}
+
+void StoredWeights::read(int64_t first, int64_t count, float *out) const {
+    if (type == GGML_TYPE_F32) {
+        std::copy_n(static_cast<const float *>(values) + first, count, out);
+    } else if (type == GGML_TYPE_F16) {
+        ggml_fp16_to_fp32_row(static_cast<const ggml_fp16_t *>(values) + first, out, count);
+    } else {
+        ggml_bf16_to_fp32_row(static_cast<const ggml_bf16_t *>(values) + first, out, count);
+    }
+}
+
+PanelConv::PanelConv(const ConvShape &shape, const float *bias, const std::string &instruction_set)
+    : ConvPlan(shape),
+      kernels_(vector_kernels(instruction_set)),
+      panels_of_group_((shape.outputs + panel_width() - 1) / panel_width()),
+      steps_(steps()),
+      bias_(static_cast<size_t>(panels() * panel_width()), 0.0f) {
+    for (int64_t index = 0; bias != nullptr && index < panels(); ++index) {
+        const Panel panel = panel_at(index);
+        std::copy_n(bias + panel.first, panel.width, bias_.begin() + index * panel_width());
+    }
+}
+
+std::vector<PanelConv::Step> PanelConv::steps() const {
+    const ConvShape &conv = shape();
+    // Without gaps the taps of an output are neighbours, and all its inputs one run.
+    const bool in_a_row = conv.dilation == 1 && conv.groups == 1;
+    const int64_t runs = in_a_row ? 1 : conv.taps, length = conv.inputs * conv.taps / runs;
+    std::vector<Step> steps;
+    for (int64_t run = 0; run < runs; ++run) {
+        for (int64_t i = 0; i < length; i += depth_per_step) {
+            steps.push_back({run * conv.dilation * conv.all_inputs() + i,
+                             std::min(depth_per_step, length - i), (run * length + i) * panel_width()});
+        }
+    }
+    return steps;
+}
+
+PanelConv::Panel PanelConv::panel_at(int64_t index) const {
+    const int64_t group = index / panels_of_group_, begin = index % panels_of_group_ * panel_width();
+    return {index, group, group * shape().outputs + begin, std::min(panel_width(), shape().outputs - begin)};
+}
+
+// Few samples are not cut, unless there are too few panels to keep all threads busy.
+int64_t PanelConv::samples_of_job(int64_t samples, int threads) const {
+    const int64_t pieces = (jobs_per_thread * threads + panels() - 1) / panels();
+    return std::clamp((samples + pieces - 1) / pieces, samples_per_tile, samples_per_job());
+}
+
+void PanelConv::compute(const ConvOperands &operands, int thread, int threads) const {
+    const int64_t at_once = samples_of_job(operands.samples, threads);
+    const int64_t pieces = (operands.samples + at_once - 1) / at_once;
+    const auto [begin, end] = share(pieces * panels(), thread, threads);
+    if (begin == end) {
+        return;
+    }
+    const int64_t most_panels = panels_in_room() == 0 ? panels() : panels_in_room();
+    const PanelMemory room(static_cast<size_t>(panels_in_room() * panel_values()));
+    for (int64_t job = begin; job < end;) {
+        const int64_t first = job / panels() * at_once, panel = job % panels();
+        const int64_t count = std::min({most_panels, end - job, panels() - panel});
+        compute_run(operands, {first, std::min(at_once, operands.samples - first), panel, count}, room.get());
+        job += count;
+    }
+    const bool saw_all = end - begin >= panels() || begin % panels() > (end - 1) % panels();
+    const int64_t first_output = saw_all ? 0 : panel_at(begin % panels()).first;
+    const Panel last = panel_at(saw_all ? panels() - 1 : (end - 1) % panels());
+    done_with(first_output, last.first + last.width - first_output);
+}
+
+void PanelConv::compute_run(const ConvOperands &operands, const Run &run, float *room) const {
+    std::vector<std::pair<Panel, const float *>> panels;
+    for (int64_t i = 0; i < run.panels; ++i) {
+        const Panel panel = panel_at(run.first_panel + i);
+        panels.emplace_back(panel, values_of(panel, room + i * panel_values()));
+    }
+    for (int64_t t = 0; t < run.samples; t += samples_per_tile) {
+        const int64_t samples = std::min(samples_per_tile, run.samples - t);
+        for (const auto &[panel, values] : panels) {
+            compute_panel(operands, run.first_sample + t, samples, panel, values);
+        }
+    }
+}
+
+void PanelConv::accumulate(const float *x, int64_t samples, const Panel &panel, const float *values,
+                           float *sums, int64_t stride) const {
+    const float *bias = bias_.data() + panel.index * panel_width();
+    for (int64_t t = 0; t < samples; ++t) {
+        std::copy_n(bias, panel_width(), sums + t * stride);
+    }
+    const int64_t x_stride = shape().stride * shape().all_inputs();
+    for (const Step &step : steps_) {
+        for (int64_t t = 0; t < samples; t += kernels_.max_rows) {
+            kernels_.multiply_panel(x + t * x_stride + step.offset, x_stride, values + step.weights,
+                                    step.depth, sums + t * stride, stride,
+                                    std::min(kernels_.max_rows, samples - t));
+        }
+    }
+}
+
+void PanelConv::compute_panel(const ConvOperands &operands, int64_t first, int64_t samples,
+                              const Panel &panel, const float *values) const {
+    const int64_t outputs = shape().all_outputs();
+    const float *x =
+        operands.x + first * shape().stride * shape().all_inputs() + panel.group * shape().inputs;
+    float *y = operands.y + first * outputs + panel.first;
+    if (panel.width == panel_width()) {
+        accumulate(x, samples, panel, values, y, outputs);
+    } else {
+        const PanelMemory sums(static_cast<size_t>(samples * panel_width()));
+        accumulate(x, samples, panel, values, sums.get(), panel_width());
+        for (int64_t t = 0; t < samples; ++t) {
+            std::copy_n(sums.get() + t * panel_width(), panel.width, y + t * outputs);
+        }
+    }
+    if (operands.residual == nullptr) {
+        return;
+    }
+    const float *residual = operands.residual + first * outputs + panel.first;
+    for (int64_t t = 0; t < samples; ++t) {
+        for (int64_t i = 0; i < panel.width; ++i) {
+            y[t * outputs + i] += residual[t * outputs + i];
+        }
+    }
+}
+
+void PanelConv::pack(const StoredWeights &weights, const Panel &panel, float *values) const {
+    const int64_t row = shape().inputs * shape().taps;
+    const size_t begin = static_cast<size_t>(panel.first * row) * value_bytes(weights.type);
+    kernels_.pack_panel({static_cast<const uint8_t *>(weights.values) + begin, weights.type, row, panel.width,
+                         shape().inputs, shape().taps},
+                        values);
+}
+
+PackedConv::PackedConv(const ConvShape &shape, const float *bias, const std::string &instruction_set)
+    : PanelConv(shape, bias, instruction_set), values_(static_cast<size_t>(panels() * panel_values())) {
+    std::fill_n(values_.get(), panels() * panel_values(), 0.0f);
+}
+
+// Where the weight of an output, counted over all groups, is.
+float *PackedConv::column(int64_t tap, int64_t input, int64_t output) {
+    const int64_t of_group = panels() / shape().groups, inside = output % shape().outputs;
+    const int64_t panel = output / shape().outputs * of_group + inside / panel_width();
+    return values_.get() + panel * panel_values() + (tap * shape().inputs + input) * panel_width() +
+           inside % panel_width();
+}
+
+PackedConv::PackedConv(const ConvShape &shape, const float *matrices, const float *bias,
+                       const std::string &instruction_set)
+    : PackedConv(shape, bias, instruction_set) {
+    // Row by row of the source: reading it across its rows would miss the cache at every step.
+    for (int64_t tap = 0; tap < shape.taps; ++tap) {
+        for (int64_t output = 0; output < shape.all_outputs(); ++output, matrices += shape.inputs) {
+            float *values = column(tap, 0, output);
+            for (int64_t input = 0; input < shape.inputs; ++input) {
+                values[input * panel_width()] = matrices[input];
+            }
+        }
+    }
+}
+
+PackedConv::PackedConv(const ConvShape &shape, const StoredWeights &weights, const float *bias,
+                       const std::string &instruction_set)
+    : PanelConv(shape, bias, instruction_set), values_(static_cast<size_t>(panels() * panel_values())) {
+    require_type(weights.type);
+    for (int64_t index = 0; index < panels(); ++index) {
+        pack(weights, panel_at(index), values_.get() + index * panel_values());
+    }
+    const int64_t count = shape.all_outputs() * shape.inputs * shape.taps;
+    if (weights.release) {
+        weights.release(weights.values, static_cast<size_t>(count) * value_bytes(weights.type));
+    }
+}
+
+PackedConv::PackedConv(const TransposedShape &shape, const StoredWeights &weights, const float *bias,
+                       const std::string &instruction_set)
+    : PackedConv(direct_shape(shape), repeated(bias, shape).data(), instruction_set) {
+    require_type(weights.type);
+    const int64_t row_length = shape.outputs * shape.kernel;
+    std::vector<float> row(static_cast<size_t>(row_length));
+    for (int64_t input = 0; input < shape.inputs; ++input) {
+        weights.read(input * row_length, row_length, row.data());
+        // So few outputs at a time that their weights stay in the first-level cache.
+        for (int64_t output = 0; output < shape.outputs; output += panel_width()) {
+            const int64_t end = std::min(output + panel_width(), shape.outputs);
+            for (int64_t place = 0; place < shape.kernel; ++place) {
+                pack_transposed(shape, row.data(), input, output, end, place);
+            }
+        }
+    }
+    if (weights.release) {
+        weights.release(weights.values,
+                        static_cast<size_t>(shape.inputs * row_length) * value_bytes(weights.type));
+    }
+}
+
+// The weights of outputs [begin, end) at one place of the kernel.
+void PackedConv::pack_transposed(const TransposedShape &shape, const float *row, int64_t input, int64_t begin,
+                                 int64_t end, int64_t place) {
+    const int64_t tap = this->shape().taps - 1 - place / shape.stride;
+    const int64_t first = place % shape.stride * shape.outputs;
+    // Neighbours up to the end of a panel.
+    for (int64_t output = begin, count; output < end; output += count) {
+        count = std::min(panel_width() - (first + output) % panel_width(), end - output);
+        float *to = column(tap, input, first + output);
+        for (int64_t i = 0; i < count; ++i) {
+            to[i] = row[(output + i) * shape.kernel + place];
+        }
+    }
+}
+
+const float *PackedConv::values_of(const Panel &panel, float * /*room*/) const {
+    return values_.get() + panel.index * panel_values();
+}
+
+int64_t PackedConv::samples_per_job() const {
+    return samples_per_tile;
+}
+
+StoredConv::StoredConv(const ConvShape &shape, StoredWeights weights, const float *bias,
+                       const std::string &instruction_set)
+    : PanelConv(shape, bias, instruction_set), weights_(std::move(weights)) {
+    require_type(weights_.type);
+}
+
+const float *StoredConv::values_of(const Panel &panel, float *room) const {
+    pack(weights_, panel, room);
+    return room;
+}
+
+int64_t StoredConv::panels_in_room() const {
+    const auto panel_bytes = static_cast<size_t>(panel_values()) * sizeof(float);
+    return std::clamp<int64_t>(static_cast<int64_t>(room_bytes / panel_bytes), 1, panels());
+}
+
+int64_t StoredConv::samples_per_job() const {
+    return stored_samples;
+}
+
+void StoredConv::done_with(int64_t first, int64_t outputs) const {
+    const size_t row_bytes = static_cast<size_t>(shape().inputs * shape().taps) * value_bytes(weights_.type);
+    const size_t bytes = static_cast<size_t>(outputs) * row_bytes;
+    if (weights_.release && bytes >= least_release) {
+        weights_.release(
+            static_cast<const uint8_t *>(weights_.values) + static_cast<size_t>(first) * row_bytes, bytes);
+    }
+}
+
+}  // namespace ggtts::kernels
