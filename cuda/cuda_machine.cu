@@ -133,7 +133,7 @@ private:
     void use() const { check(cudaSetDevice(index_), "the device"); }
 
     size_t shared_bytes(int columns, const Model &model) const {
-        const int64_t floats = reserved_floats + shared_size(model, columns, blocks_, warps_for(columns));
+        const int64_t floats = reserved_floats + shared_size(model, columns, blocks_);
         return static_cast<size_t>(floats) * sizeof(float) + static_cast<size_t>(table_bytes(model.sizes));
     }
 

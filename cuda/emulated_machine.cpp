@@ -60,7 +60,7 @@ private:
 
     template <class Type, int columns>
     void run_frame(const Model &model, const Buffers &buffers) {
-        EmulatedGrid grid(blocks_, warps_, shared_size(model, columns, blocks_, warps_));
+        EmulatedGrid grid(blocks_, warps_, shared_size(model, columns, blocks_));
         Frame<Type, columns, EmulatedGrid>(grid, model, buffers).run();
     }
 

@@ -80,17 +80,31 @@ private:
         });
     }
 
-    // Columns are spread over the blocks before the warps: a lone utterance has few heads.
+    // Heads are spread over the blocks before the warps: a lone utterance has few.
     GGTTS_ANYWHERE void attend(const Layer &layer, int index, int position) {
         grid_.phase([&](const auto &block) {
             prefetch<Type>(block, layer.gate_up);
-            const int all = columns * sizes_.heads, blocks = block.blocks();
+            const int all = columns * sizes_.heads, blocks = block.blocks(), size = sizes_.head_dim;
             const int mine = block.index() < all ? (all - block.index() - 1) / blocks + 1 : 0;
+            const auto scratch_of = [&](int task) {
+                return HeadScratch(block.shared() + task * attention_scratch(size, sizes_.codebooks), size);
+            };
+            block.each_task(2 * mine, [&](const auto &warp, int part) {
+                const Head head = head_of(block.index() + part / 2 * blocks, index);
+                const HeadScratch scratch = scratch_of(part / 2);
+                const float *rotation = model_.rotation + position * size;
+                if (part % 2 == 0) {
+                    norm_and_rotate(warp, head.query, layer.query_norm, rotation, size, sizes_.norm_eps,
+                                    scratch.query);
+                } else {
+                    norm_and_rotate(warp, head.key, layer.key_norm, rotation, size, sizes_.norm_eps,
+                                    scratch.key);
+                    keep(warp, head, scratch.key, position, size);
+                }
+            });
             block.each_task(mine, [&](const auto &warp, int task) {
-                float *scratch =
-                    block.shared() + warp.index() * attention_scratch(sizes_.head_dim, sizes_.codebooks);
-                predictor::attend(warp, model_, layer, position,
-                                  head_of(block.index() + task * blocks, index), scratch);
+                predictor::attend(warp, head_of(block.index() + task * blocks, index), scratch_of(task),
+                                  position, size);
             });
         });
     }
@@ -214,21 +228,22 @@ private:
 };
 
 // Shared memory of a block, in floats.
-inline int64_t shared_size(const Model &model, int columns, int blocks, int warps) {
+inline int64_t shared_size(const Model &model, int columns, int blocks) {
     const Sizes &sizes = model.sizes;
     const int attended = sizes.heads * sizes.head_dim, qkv = attended + 2 * sizes.kv_heads * sizes.head_dim;
     const auto product = [&](int rows, int width) {
         return columns * (static_cast<int64_t>(padded(width)) + 1) +
                partial_size(rows, width, columns, blocks);
     };
-    const int64_t needs[] = {product(qkv, sizes.width),
-                             product(2 * sizes.ffn_width, sizes.width),
-                             product(sizes.entries, sizes.width),
-                             product(sizes.width, attended),
-                             product(sizes.width, sizes.ffn_width),
-                             product(sizes.width, sizes.talker_width),
-                             warps * attention_scratch(sizes.head_dim, sizes.codebooks),
-                             sampling_scratch(sizes.entries)};
+    const int64_t needs[] = {
+        product(qkv, sizes.width),
+        product(2 * sizes.ffn_width, sizes.width),
+        product(sizes.entries, sizes.width),
+        product(sizes.width, attended),
+        product(sizes.width, sizes.ffn_width),
+        product(sizes.width, sizes.talker_width),
+        (columns * sizes.heads + blocks - 1) / blocks * attention_scratch(sizes.head_dim, sizes.codebooks),
+        sampling_scratch(sizes.entries)};
     int64_t most = 0;
     for (const int64_t need : needs)
         most = need > most ? need : most;

@@ -30,13 +30,19 @@ GGTTS_ANYWHERE void prefetch(const Block &block, const Matrix &matrix) {
 // a multiple of 4.
 template <int columns, class Block>
 GGTTS_ANYWHERE void stage(const Block &block, const float *source, int width, float *staged) {
-    const int quads = padded(width) / 4;
-    block.each(columns * quads, [&](int index) {
-        const int column = index / quads, at = index % quads * 4;
-        Floats values = {};
-        if (at < width)
-            values = fresh_floats(source + static_cast<int64_t>(column) * width + at);
-        *reinterpret_cast<Floats *>(staged + column * padded(width) + at) = values;
+    const int stride = padded(width);
+    block.each(stride / 4, [&](int quad) {
+        const int at = 4 * quad;
+        Floats values[columns];
+#pragma unroll
+        for (int column = 0; column < columns; ++column) {
+            values[column] = {};
+            if (at < width)
+                values[column] = fresh_floats(source + static_cast<int64_t>(column) * width + at);
+        }
+#pragma unroll
+        for (int column = 0; column < columns; ++column)
+            *reinterpret_cast<Floats *>(staged + column * stride + at) = values[column];
     });
 }
 

@@ -77,7 +77,8 @@ class KernelPredictor:
         cls, engine: Engine, weights: Weights, file: TalkerFile, embeddings: CodeEmbeddings
     ) -> KernelPredictor | None:
         """Return the kernel for a file, None where this device or this build has none for it."""
-        if file.code_predictor.window or not PredictorPlan.fits(engine, weights, SCOPE):
+        sizes = file.code_predictor
+        if sizes.window or sizes.head_dim % 4 or not PredictorPlan.fits(engine, weights, SCOPE):
             return None
         try:
             return cls(PredictorPlan(engine, weights, SCOPE, predictor_sizes(file)), embeddings)
