@@ -95,6 +95,7 @@ Backend::Backend(const std::string &device, int threads, int poll, bool exact, b
     if (!backend_)
         throw DeviceError("device '" + device + "' did not start");
     is_cpu_ = ggml_backend_dev_type(device_) == GGML_BACKEND_DEVICE_TYPE_CPU;
+    scratch_.emplace(default_buffer_type());
     if (is_cpu_)
         start_threads(poll);
     auto extra = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(

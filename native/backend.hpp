@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "scratch.hpp"
 #include "thread_governor.hpp"
 
 struct ggml_threadpool;
@@ -74,6 +76,8 @@ public:
 
     // One graph at a time runs on a backend.
     std::mutex &compute_mutex() { return compute_mutex_; }
+    // Where it computes.
+    Scratch &scratch() { return *scratch_; }
 
 private:
     void start_threads(int poll);
@@ -93,6 +97,7 @@ private:
     ThreadGovernor governor_;
     std::vector<ggml_backend_buffer_type_t> matrix_buffer_types_;
     std::mutex compute_mutex_;
+    std::optional<Scratch> scratch_;  // goes before the device does
 };
 
 }  // namespace ggtts

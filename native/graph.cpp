@@ -8,6 +8,8 @@
 namespace ggtts {
 namespace {
 
+constexpr char intermediate_results[] = "the intermediate results of a program";
+
 void check_status(ggml_status status, const Backend &backend) {
     if (status == GGML_STATUS_SUCCESS)
         return;
@@ -70,14 +72,41 @@ Program::Program(std::shared_ptr<GraphContext> context, const std::map<std::stri
     for (const Tensor &effect : effects.late)
         ggml_build_forward_expand(graph_, effect.raw);
     check_supported(backend, graph_);
-    allocator_.reset(ggml_gallocr_new(backend.default_buffer_type()));
-    if (!allocator_ || !ggml_gallocr_alloc_graph(allocator_.get(), graph_)) {
-        backend.refuse_memory("the intermediate results of a program", needed_bytes(backend, graph_));
-    }
+    allocate();
     for (const auto &[name, tensor] : inputs) {
         if (tensor.raw->buffer == nullptr)
             throw std::invalid_argument("nothing reads the input '" + name + "'");
         inputs_.emplace(name, tensor.raw);
+    }
+}
+
+Program::~Program() {
+    if (scratch_plan_)
+        context_->backend().scratch().remove(*scratch_plan_);
+}
+
+void Program::allocate() {
+    Backend &backend = context_->backend();
+    allocator_.reset(ggml_gallocr_new(backend.default_buffer_type()));
+    if (!allocator_ || !ggml_gallocr_alloc_graph(allocator_.get(), graph_)) {
+        backend.refuse_memory(intermediate_results, needed_bytes(backend, graph_));
+    }
+    ggml_backend_buffer_t buffer = nullptr;
+    for (int i = 0; i < ggml_graph_n_nodes(graph_) && buffer == nullptr; ++i) {
+        const ggml_tensor *operation = ggml_graph_node(graph_, i);
+        buffer = operation->view_src == nullptr ? operation->buffer : nullptr;
+    }
+    scratch_plan_ = buffer == nullptr ? std::nullopt : ScratchPlan::of(context_->room(), buffer);
+    if (scratch_plan_) {
+        allocator_.reset();
+        backend.scratch().add(*scratch_plan_);
+    }
+}
+
+void Program::take_scratch() {
+    Backend &backend = context_->backend();
+    if (scratch_plan_ && !backend.scratch().attach(*scratch_plan_)) {
+        backend.refuse_memory(intermediate_results, scratch_plan_->bytes());
     }
 }
 
@@ -86,7 +115,7 @@ int Program::node_count() const {
 }
 
 size_t Program::buffer_bytes() const {
-    return ggml_gallocr_get_buffer_size(allocator_.get(), 0);
+    return scratch_plan_ ? scratch_plan_->bytes() : ggml_gallocr_get_buffer_size(allocator_.get(), 0);
 }
 
 void Program::check_ids(const std::vector<Input> &inputs) const {
@@ -116,6 +145,7 @@ void Program::run(const std::vector<Input> &inputs, const std::vector<Output> &o
     check_ids(inputs);
     Backend &backend = context_->backend();
     std::lock_guard lock(backend.compute_mutex());
+    take_scratch();
     set_inputs(inputs);
     check_status(backend.start(graph_), backend);
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -130,6 +160,7 @@ std::vector<NodeTime> Program::profile(const std::vector<Input> &inputs) {
     check_ids(inputs);
     Backend &backend = context_->backend();
     std::lock_guard lock(backend.compute_mutex());
+    take_scratch();
     set_inputs(inputs);
     ggml_backend_synchronize(backend.handle());
     const Descriptions scratch(ggml_graph_overhead_custom(1, false) * 2);

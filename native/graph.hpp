@@ -12,6 +12,7 @@
 
 #include "backend.hpp"
 #include "descriptions.hpp"
+#include "scratch.hpp"
 #include "tensor.hpp"
 #include "weights.hpp"
 
@@ -47,6 +48,9 @@ public:
 
     Program(std::shared_ptr<GraphContext> context, const std::map<std::string, Tensor> &inputs,
             const std::vector<std::pair<std::string, Tensor>> &outputs, const Effects &effects);
+    ~Program();
+    Program(const Program &) = delete;
+    Program &operator=(const Program &) = delete;
 
     const std::map<std::string, ggml_tensor *> &inputs() const { return inputs_; }
     const std::vector<std::pair<std::string, ggml_tensor *>> &outputs() const { return outputs_; }
@@ -60,11 +64,16 @@ public:
     std::vector<NodeTime> profile(const std::vector<Input> &inputs);
 
 private:
+    void allocate();
+    void take_scratch();
     void check_ids(const std::vector<Input> &inputs) const;
     void set_inputs(const std::vector<Input> &inputs);
 
     std::shared_ptr<GraphContext> context_;
     ggml_cgraph *graph_ = nullptr;
+    // Where intermediate results lie: in what all programs share, or, when one buffer cannot hold them, in
+    // what the allocator owns.
+    std::optional<ScratchPlan> scratch_plan_;
     ggml_gallocr_ptr allocator_;
     std::map<std::string, ggml_tensor *> inputs_;
     std::vector<std::pair<std::string, ggml_tensor *>> outputs_;

@@ -187,6 +187,8 @@ class _AacEncoder(SpeechEncoder):
         self._sample_rate = sample_rate
 
     def write(self, samples: FloatArray) -> bytes:
+        if not len(samples):  # FFmpeg takes an empty frame for one that does not fit into memory
+            return b""
         clean = np.clip(wav.finite(samples), -1.0, 1.0)
         frame = self._av.AudioFrame.from_ndarray(clean[None, :], format="fltp", layout="mono")
         frame.sample_rate = self._sample_rate

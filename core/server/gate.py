@@ -11,6 +11,7 @@ import hmac
 import logging
 import re
 from http import HTTPStatus
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from time import perf_counter
 from urllib.parse import urlsplit
 
@@ -89,6 +90,14 @@ class Gate:
         if scope["method"] == "OPTIONS" and origin and "access-control-request-method" in headers:
             await _preflight(headers)(scope, receive, send)
             return
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # A proxy in between may have believed the other one, and what follows is then not its client's (smuggling).
+            raise ApiError(
+                HTTPStatus.BAD_REQUEST,
+                "the length of the body is told in two ways",
+                code="invalid_http",
+                headers={"Connection": "close"},
+            )
         self._check_origin(scope, headers, origin)
         if scope["path"] not in OPEN_PATHS:
             self._check_key(headers)
@@ -115,12 +124,26 @@ class Gate:
         origin = headers.get("origin")
         if origin is None or allowed or scope["method"] in _SAFE_METHODS:
             return
-        if urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        if not self._is_own_page(origin, headers.get("host", ""), scope):
             raise ApiError(
                 HTTPStatus.FORBIDDEN,
                 f"pages of {origin[:200]} may not use this server: start it with --cors-origin to let them",
                 code="origin_not_allowed",
             )
+
+    def _is_own_page(self, origin: str, host: str, scope: Scope) -> bool:
+        """Tell whether a page came from this server itself.
+
+        A name that leads to this machine proves nothing: whoever owns a name can have it lead here once a browser has
+        their page (DNS rebinding). Where nothing else protects the server, only addresses and localhost count.
+        """
+        try:
+            same = urlsplit(origin).netloc.lower() == host.lower() != ""
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        protected = self._key is not None or not _is_loopback((scope.get("server") or ("",))[0])
+        return same and (protected or _address(name) is not None or _is_localhost(name))
 
     def _check_key(self, headers: Headers) -> None:
         if self._key is None:
@@ -139,12 +162,39 @@ class Gate:
     def _log(self, scope: Scope, status: int, notes: str, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
         self._metrics.requests.labels(route, str(status)).inc()
-        client = ascii(scope["client"][0])[1:-1][:60] if scope.get("client") else "-"
-        # What a client wrote is shown in ASCII and cut, so that it can neither forge nor flood the log.
-        path = ascii(scope["path"])[1:-1][:200]
+        client = _shown(scope["client"][0], 60) if scope.get("client") else "-"
+        path = _shown(scope["path"], 200)
         level = logging.DEBUG if scope["path"] in _QUIET_PATHS and status < 400 else logging.INFO
-        words = (client, scope["method"], path, str(status), ascii(notes)[1:-1], f"total={seconds:.2f}")
+        words = (
+            client,
+            _shown(scope["method"], 10),
+            path,
+            str(status),
+            ascii(notes)[1:-1],
+            f"total={seconds:.2f}",
+        )
         logger.log(level, "%s", " ".join(word for word in words if word))
+
+
+def _shown(text: str, longest: int) -> str:
+    """What a client wrote as one short word in ASCII, so that it can neither forge nor flood the log."""
+    return ascii(text)[1:-1].replace(" ", "%20")[:longest]
+
+
+def _is_localhost(name: str) -> bool:
+    return name == "localhost" or name.endswith(".localhost")
+
+
+def _is_loopback(host: str) -> bool:
+    address = _address(host)
+    return address is not None and (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def _address(name: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(name)
+    except ValueError:
+        return None
 
 
 class _Watched:

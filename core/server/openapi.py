@@ -71,7 +71,7 @@ def _voices() -> dict[str, Any]:
 
 def _registration() -> dict[str, Any]:
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name", "status"]}
-    errors = (400, 403, 408, 409, 413, 500, 503)
+    errors = (400, 403, 408, 409, 413, 429, 500, 503)
     return _operation("A voice, registered.", _json(schema), *errors, requestBody=_body("VoiceRegistration"))
 
 

@@ -44,12 +44,22 @@ def read_upload(source: bytes | BinaryIO, longest: float = LONGEST_SECONDS) -> R
             _require_usual(file.samplerate, file.channels)
             limit = int(longest * file.samplerate)
             # A length that a header states is only believed where it refuses the file; blocks are counted below.
-            if file.frames > limit and file.frames < 1 << 62:
-                raise _too_long(file.frames / file.samplerate, longest)
+            if file.frames < 1 << 62:
+                require_short(file.frames / file.samplerate, longest)
             return Recording(_decoded(file, limit, longest), file.samplerate)
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         reason = str(getattr(error, "error_string", error)).strip().rstrip(".")
         raise AudioFileError(f"cannot read the recording as audio: {reason}") from error
+
+
+def require_short(seconds: float, longest: float = LONGEST_SECONDS) -> None:
+    """Refuse a recording that is too long for a voice.
+
+    Raises:
+        AudioFileError: it is.
+    """
+    if seconds > longest:
+        raise _too_long(seconds, longest)
 
 
 def _decoded(file: soundfile.SoundFile, limit: int, longest: float) -> NDArray[np.float32]:

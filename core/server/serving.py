@@ -15,11 +15,13 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import GgttsError
+from .connections import BACKLOG, Connection, allow_files
 from .errors import StreamBroken
 
 KEEP_ALIVE_SECONDS = 75
 """How long a connection may rest between two requests; longer than clients keep theirs."""
-_BACKLOG = 512
+_KNOCKING = 512
+"""How many clients may wait until their connection is taken up."""
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
 )
@@ -45,7 +47,7 @@ def listen(host: str, port: int) -> socket.socket:
             if hasattr(socket, "SO_REUSEADDR") and not hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-            listener.listen(_BACKLOG)
+            listener.listen(_KNOCKING)
         except BaseException:
             listener.close()
             raise
@@ -78,6 +80,7 @@ def serve(app: ASGIApp, listener: socket.socket, grace: float) -> None:
     Raises:
         EngineError: the device has not enough memory for as many requests at a time.
     """
+    allow_files()
     startup = _Startup(app)
     try:
         with _without_known_failures():
@@ -93,12 +96,13 @@ def make_server(app: ASGIApp, grace: float) -> uvicorn.Server:
     """Return the server that `serve` runs; `should_exit` asks it for an end."""
     config = uvicorn.Config(
         app,
+        http=Connection,
         log_config=None,
         access_log=False,
         server_header=False,
         lifespan="on",
         ws="none",
-        backlog=_BACKLOG,
+        backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, round(grace)),
     )
@@ -107,6 +111,12 @@ def make_server(app: ASGIApp, grace: float) -> uvicorn.Server:
 
 class _Server(uvicorn.Server):
     """A server that ends by returning: the signal that asked for it has done its work."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take up few connections at once, and let many wait for that; asyncio has one number for both."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_KNOCKING)
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

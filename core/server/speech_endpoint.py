@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
 from time import perf_counter
-from typing import Any
+from typing import Any, NoReturn
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 STALL_SECONDS = 60.0
 """How long a client may read nothing at all before it is given up."""
+FAREWELL_SECONDS = 1.0
+"""How long the last word may take that an answer broke off."""
 CODEC_SECONDS = 24.0
 """Most audio that the codec decodes at once where nobody listens meanwhile, unless the options say."""
 LISTENED_FRAMES = 16
@@ -102,7 +104,7 @@ class SpeechEndpoint:
             raise ClientDisconnect
         else:
             self._metrics.cut.labels("timeout").inc()
-            answer.fail(
+            await answer.fail(
                 server_error(
                     f"the speech took longer than {self._options.timeout:g} s",
                     HTTPStatus.GATEWAY_TIMEOUT,
@@ -202,11 +204,12 @@ class _Answer:
                 rtf=self._production.seconds / self._production.audio_seconds, stop=self._production.stop
             )
 
-    def fail(self, error: ApiError) -> None:
+    async def fail(self, error: ApiError) -> NoReturn:
         """Raise an error as it can be told now."""
-        if self._started:
-            raise StreamBroken(str(error))
-        raise error
+        if not self._started:
+            raise error
+        await self._tell(error)
+        raise StreamBroken(str(error))
 
     async def _first(self, outbox: Outbox) -> bytes:
         """Return the beginning of the answer, or all of it if it is to be whole.
@@ -234,7 +237,7 @@ class _Answer:
     async def _send_all(self, data: bytes) -> None:
         for start in range(0, len(data), _SLICE):
             message = {"type": "http.response.body", "body": data[start : start + _SLICE], "more_body": True}
-            await _within(self._pass_on(message))
+            await _within(STALL_SECONDS, self._pass_on(message))
 
     async def _pass_on(self, message: Message) -> None:
         await self._send(message)
@@ -246,13 +249,19 @@ class _Answer:
         else:
             told = from_failure(error)
             reason = str(told)
-            if self._call.events:
-                await self._send_all(error_event(told))
+            await self._tell(told)
         self._endpoint.failed()
         raise StreamBroken(reason) from error
 
+    async def _tell(self, error: ApiError) -> None:
+        """Tell of an error as the last event, if there are events and they are read."""
+        if self._call.events:
+            message = {"type": "http.response.body", "body": error_event(error), "more_body": True}
+            with suppress(TimeoutError):
+                await _within(FAREWELL_SECONDS, self._pass_on(message))
 
-async def _within(sending: Coroutine[Any, Any, None]) -> None:
+
+async def _within(seconds: float, sending: Coroutine[Any, Any, None]) -> None:
     """Wait until something is sent, but not forever.
 
     Raises:
@@ -261,7 +270,7 @@ async def _within(sending: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(sending)
     try:
         # Not wait_for, which until Python 3.11 may lose a cancellation that arrives together with the result.
-        done, _ = await asyncio.wait({task}, timeout=STALL_SECONDS)
+        done, _ = await asyncio.wait({task}, timeout=seconds)
     finally:
         task.cancel()
     if not done:

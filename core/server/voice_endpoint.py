@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -26,15 +28,20 @@ from .errors import ApiError, from_failure, invalid
 from .families import Family
 from .fields import Field, Text, check_fields
 from .notes import notes_of
-from .recordings import read_upload
+from .recordings import read_upload, require_short
 from .voice_parts import VoiceParts
 from .voice_store import RegisteredVoice, VoiceStore, checked_name
 
 LONGEST_BODY = 32 << 20
 AT_ONCE = 2
-"""How many registrations are read and learnt at a time: each may take some hundred megabytes."""
+"""How many voices are learnt at a time: each may take some hundred megabytes."""
+MOST_REGISTRATIONS = 8
+"""How many bodies are received at a time; further ones are sent away, or slow clients would keep all others waiting."""
+_RETRY_SECONDS = 5
 _LONGEST_BASE64 = LONGEST_BODY
 _LARGEST_FIELD = 1 << 18
+_LARGEST_PART = 1 << 20
+"""Bytes of a .spk or .rvq file; those of the longest recording have far less."""
 _FILE_FIELDS = {"file": "wav", "audio_sample": "wav", "wav": "wav", "spk": "spk", "rvq": "rvq"}
 """The files of a form, and what they are; audio_sample is what OpenAI's clients send."""
 
@@ -68,6 +75,7 @@ class VoiceEndpoint:
         self._store = store
         self._cast = cast
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._registering = 0
 
     async def collection(self, request: Request) -> JSONResponse:
         """List the voices, or register one."""
@@ -84,12 +92,13 @@ class VoiceEndpoint:
         Raises:
             ApiError: it cannot be one.
         """
-        async with self._turns:
-            if content_type(request) == "multipart/form-data":
-                voice = await self._from_form(request)
-            else:
-                body = await read_body(request, LONGEST_BODY)
-                voice = await run_in_threadpool(self._add, lambda: _from_json(body))
+        if self._registering >= MOST_REGISTRATIONS:
+            raise _too_many()
+        self._registering += 1
+        try:
+            voice = await self._registered(request)
+        finally:
+            self._registering -= 1
         notes_of(request.scope).add(voice=voice.name)
         return JSONResponse(
             {
@@ -126,6 +135,13 @@ class VoiceEndpoint:
             code="voice_not_found",
         )
 
+    async def _registered(self, request: Request) -> RegisteredVoice:
+        if content_type(request) == "multipart/form-data":
+            return await self._from_form(request)
+        body = await read_body(request, LONGEST_BODY)
+        async with self._turns:
+            return await run_in_threadpool(self._add, lambda: _from_json(body))
+
     async def _from_form(self, request: Request) -> RegisteredVoice:
         receiving = Request(request.scope, limited(request, LONGEST_BODY))
         try:
@@ -135,7 +151,8 @@ class VoiceEndpoint:
             reason = getattr(error, "message", None) or getattr(error, "detail", "")
             raise invalid(f"the form cannot be read: {reason}", code="invalid_form") from None
         try:
-            return await run_in_threadpool(self._add, lambda: _from_fields(dict(form.multi_items())))
+            async with self._turns:
+                return await run_in_threadpool(self._add, lambda: _from_fields(dict(form.multi_items())))
         finally:
             await form.close()
 
@@ -168,18 +185,30 @@ class VoiceEndpoint:
         if registration.wav is not None:
             return self._family.learn(read_upload(registration.wav), text)
         embedding = None if registration.spk is None else spk.parse(registration.spk, source="spk_b64")
-        codes = (
-            None
-            if registration.rvq is None
-            else rvq.parse(registration.rvq, self._family.codebooks, source="rvq_b64")
-        )
+        codes = None if registration.rvq is None else self._codes(registration.rvq)
         return VoiceParts(self._family.architecture, embedding, codes, text)
+
+    def _codes(self, data: bytes) -> NDArray[np.int32]:
+        codes = rvq.parse(data, self._family.codebooks, source="rvq_b64")
+        require_short(len(codes) / self._family.frame_rate)
+        return codes
+
+
+def _too_many() -> ApiError:
+    return ApiError(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        f"{MOST_REGISTRATIONS} voices are being registered: try again in {_RETRY_SECONDS} s",
+        kind="rate_limit_error",
+        code="queue_full",
+        headers={"Retry-After": str(_RETRY_SECONDS)},
+    )
 
 
 def _from_json(body: bytes) -> _Registration:
     values = check_fields(parse_object(body), JSON_FIELDS)
     files = {name: _decoded(values, f"{name}_b64") for name in ("wav", "spk", "rvq")}
-    return _Registration(values["name"], values.get("ref_text"), files["wav"], files["spk"], files["rvq"])
+    stored = {name: _small(files[name], f"{name}_b64") for name in ("spk", "rvq")}
+    return _Registration(values["name"], values.get("ref_text"), files["wav"], stored["spk"], stored["rvq"])
 
 
 def _from_fields(form: dict[str, Any]) -> _Registration:
@@ -191,11 +220,19 @@ def _from_fields(form: dict[str, Any]) -> _Registration:
     }
     values = check_fields(texts, (NAME, REF_TEXT))
     stored = {
-        name: files[name].read(_LARGEST_FIELD * 4) if name in files else None for name in ("spk", "rvq")
+        name: _small(files[name].read(_LARGEST_PART + 1), name) if name in files else None
+        for name in ("spk", "rvq")
     }
     return _Registration(
         values["name"], values.get("ref_text"), files.get("wav"), stored["spk"], stored["rvq"]
     )
+
+
+def _small(data: bytes | None, name: str) -> bytes | None:
+    """Refuse a stored part that is far too long before anything is made of it."""
+    if data is not None and len(data) > _LARGEST_PART:
+        raise invalid(f"{name} is too long: at most {_LARGEST_PART} bytes are accepted", name)
+    return data
 
 
 _SPACE = re.compile(r"\s+")

@@ -10,6 +10,7 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -65,6 +66,8 @@ class VoiceStore:
         """
         self._folder = folder
         self._clone = clone
+        # Files are changed under a lock of their own: a slow disk must not keep those waiting who only look.
+        self._changing = threading.Lock()
         self._lock = threading.Lock()
         self._voices: dict[str, RegisteredVoice] = {}
         if folder is not None:
@@ -94,7 +97,7 @@ class VoiceStore:
             ApiError: there are too many.
         """
         voice = RegisteredVoice(name, int(time.time()), parts, self._clone(parts))
-        with self._lock:
+        with self._changing:
             if len(self._voices) >= MOST_VOICES and _key(name) not in self._voices:
                 raise ApiError(
                     HTTPStatus.CONFLICT,
@@ -102,7 +105,8 @@ class VoiceStore:
                     code="too_many_voices",
                 )
             self._write(voice)
-            self._voices[_key(name)] = voice
+            with self._lock:
+                self._voices[_key(name)] = voice
         return voice
 
     def remove(self, name: str) -> bool:
@@ -111,7 +115,7 @@ class VoiceStore:
         Raises:
             OutputError: its file cannot be removed.
         """
-        with self._lock:
+        with self._changing:
             voice = self._voices.get(_key(name))
             if voice is None:
                 return False
@@ -119,7 +123,8 @@ class VoiceStore:
                 path = self._path(voice.name)
                 with write_errors(repr(str(path))):
                     path.unlink(missing_ok=True)
-            del self._voices[_key(name)]
+            with self._lock:
+                del self._voices[_key(name)]
             return True
 
     def _path(self, name: str) -> Path:
@@ -156,6 +161,8 @@ class VoiceStore:
 
     def _voice_of(self, path: Path) -> RegisteredVoice:
         try:
+            if not path.is_file():  # a named pipe would never end
+                raise AudioFileError("it is no file")
             with path.open("rb") as file:
                 data = file.read(_LARGEST_FILE + 1)
             values = json.loads(data[:_LARGEST_FILE])
@@ -175,7 +182,9 @@ def checked_name(name: str) -> str:
         UsageError: it is none: not a path, not markup, not endless.
     """
     name = unicodedata.normalize("NFC", name.strip())
-    if not _NAME.fullmatch(name) or len(name.encode()) > LONGEST_NAME or ".." in name:
+    # Letters may become longer without their case, as the name of a file has them.
+    length = max(len(form.encode()) for form in (name, _key(name)))
+    if not _NAME.fullmatch(name) or length > LONGEST_NAME or ".." in name:
         raise UsageError(
             f"the name {name[:80]!r} cannot be that of a voice: up to {LONGEST_NAME} bytes of letters, digits,"
             " spaces and - _ . ' are accepted, a letter or digit at either end"
@@ -209,6 +218,7 @@ def _sync_folder(folder: Path) -> None:
     except OSError:  # Windows
         return
     try:
-        os.fsync(descriptor)
+        with suppress(OSError):  # network file systems
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -115,6 +115,9 @@ def apart_from_event_loops() -> Iterator[None]:
 
 def _own_copy(error: Exception) -> Exception:
     """Return an exception that one of several threads may raise: a raised one remembers where."""
-    copy = type(error)(*error.args)
+    try:
+        copy = type(error)(*error.args)
+    except Exception:  # one that is not made of what it shows
+        copy = RuntimeError(f"{type(error).__name__}: {error}")
     copy.__cause__ = error
     return copy

@@ -199,11 +199,17 @@ class Lockstep:
             return False
 
     def _admit(self) -> None:
+        wanted: deque[Speech] = deque()
+        for speech in self._waiting:
+            if speech.cancelled:
+                # Whoever shares its account may have set that, while somebody waits for the first chunk.
+                speech.ended = True
+                _notify(speech)
+            else:
+                wanted.append(speech)
+        self._waiting = wanted
         while self._waiting and len(self._active) < self._capacity:
-            speech = self._waiting.popleft()
-            if not speech.cancelled:
-                self._active.append(speech)
-        self._waiting = deque(speech for speech in self._waiting if not speech.cancelled)
+            self._active.append(self._waiting.popleft())
 
     def _step(self) -> None:
         """Let every speech take one step of every stage, so that all of them stay abreast."""

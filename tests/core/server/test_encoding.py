@@ -54,6 +54,15 @@ def test_what_was_said_is_heard(name: str, whole: bool) -> None:
     assert np.sqrt(np.mean(heard[2000:-4000] ** 2)) == pytest.approx(0.3 / np.sqrt(2), rel=0.06)
 
 
+@pytest.mark.parametrize("name", HERE)
+def test_pieces_may_be_empty(name: str) -> None:
+    kind, nothing = RESPONSE_FORMATS[name], SAMPLES[:0]
+    encoder = open_encoder(kind, RATE, whole=not kind.streams)
+    pieces = (nothing, SAMPLES[:5000], nothing, SAMPLES[5000:], nothing)
+    heard = decoded(name, b"".join([*map(encoder.write, pieces), encoder.close()]))
+    assert len(heard) == pytest.approx(len(SAMPLES), abs=4000)
+
+
 @pytest.mark.parametrize("name", ["mp3", "opus", "wav", "pcm"])
 def test_the_first_piece_leaves_at_once(name: str) -> None:
     encoder = open_encoder(RESPONSE_FORMATS[name], RATE)

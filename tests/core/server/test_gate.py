@@ -6,6 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
+
+from ggtts.core.server.app import Server
+from ggtts.core.server.options import ServerOptions
+from support.humming_family import HummingFamily
 
 from .conftest import Humming
 
@@ -130,6 +135,49 @@ def test_its_own_page_may_use_it(humming: Start) -> None:
     )
 
 
+@pytest.mark.parametrize("origin", ["null", "http://[", "http://", "", "http://testserver:81", "file://"])
+@pytest.mark.parametrize("host", ["testserver", ""])
+def test_an_origin_that_is_none_is_foreign(humming: Start, origin: str, host: str) -> None:
+    headers = {"Origin": origin, "Host": host}
+    answer = humming().client.post("/v1/audio/speech", json={"input": "one"}, headers=headers)
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("reached", "host", "key", "status"),
+    [
+        ("127.0.0.1", "127.0.0.1:8080", None, 200),
+        ("127.0.0.1", "localhost:8080", None, 200),
+        ("127.0.0.1", "tts.localhost", None, 200),
+        ("::1", "[::1]:8080", None, 200),
+        ("127.0.0.1", "evil.example:8080", None, 403),
+        ("::1", "evil.example:8080", None, 403),
+        ("::ffff:127.0.0.1", "evil.example:8080", None, 403),
+        ("127.0.0.1", "tts.example", "secret", 200),  # a proxy on the same machine
+        ("192.168.1.10", "myserver:8080", None, 200),
+    ],
+)
+def test_a_name_that_was_made_to_lead_here_opens_nothing(
+    reached: str, host: str, key: str | None, status: int
+) -> None:
+    app = Server(HummingFamily(), ServerOptions(api_key=key)).app
+
+    async def reached_there(scope: Any, receive: Any, send: Any) -> None:
+        await app({**scope, "server": (reached, 8080)}, receive, send)
+
+    headers = {"Origin": f"http://{host}", "Host": host, "Authorization": "Bearer secret"}
+    with TestClient(reached_there) as client:
+        answer = client.post("/v1/audio/speech", json={"input": "one"}, headers=headers)
+    assert answer.status_code == status
+
+
+def test_a_body_with_two_lengths_is_refused(humming: Start) -> None:
+    headers = {"Content-Length": "2", "Transfer-Encoding": "chunked"}
+    answer = humming().client.post("/v1/audio/speech", content=b"{}", headers=headers)
+    assert answer.status_code == 400
+    assert answer.headers["connection"] == "close"
+
+
 @pytest.mark.parametrize("allowed", ["https://chat.example", "*"])
 def test_named_origins_may_use_it(humming: Start, allowed: str) -> None:
     client = humming(cors_origins=(allowed,), api_key="secret").client
@@ -173,4 +221,6 @@ def test_the_log_says_what_was_wrong(humming: Start, caplog: pytest.LogCaptureFi
 def test_a_path_cannot_forge_the_log(humming: Start, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "ggtts.core.server"):
         humming().client.get("/a%0a2026 forged " + "x" * 500)
+        humming().client.get("/health 200 rtf=0.01")
     assert all("\n" not in record.message and len(record.message) < 400 for record in caplog.records)
+    assert "GET /health%20200%20rtf=0.01 404 " in caplog.text

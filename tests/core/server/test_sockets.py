@@ -183,6 +183,17 @@ def test_a_speech_that_takes_too_long_in_its_middle_breaks(humming_online: Start
     all_closed(family, server)
 
 
+def test_a_speech_that_takes_too_long_in_its_middle_is_an_event(humming_online: Start) -> None:
+    family, server = humming_online(timeout=0.3)
+    with connected(server) as connection:
+        connection.sendall(request("one wait", stream_format="sse"))
+        data = everything(connection)
+    assert b'"type": "error"' in data
+    assert b"took longer than 0.3 s" in data
+    assert not data.endswith(b"0\r\n\r\n")
+    all_closed(family, server)
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -75,6 +75,17 @@ def test_events_carry_the_audio(humming: Start, kind: str) -> None:
         assert soundfile.info(io.BytesIO(audio)).samplerate == 24_000
 
 
+@pytest.mark.parametrize("stream_format", ["audio", "sse"])
+def test_aac_comes_to_its_end(humming: Start, stream_format: str) -> None:
+    pytest.importorskip("av")
+    answer = humming().speak(response_format="aac", stream_format=stream_format)
+    assert answer.status_code == 200
+    if stream_format == "sse":
+        assert "speech.audio.done" in answer.text
+    else:
+        assert answer.content.startswith(b"\xff\xf1")
+
+
 def test_a_warning_of_the_model_is_a_header_in_the_words_of_the_api(humming: Start) -> None:
     answer = humming().speak(instructions="sadly")
     assert answer.headers["x-ggtts-warning"] == "instructions is ignored"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +121,61 @@ def test_in_memory_nothing_is_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert store.find("Eva")
     assert store.remove("eva")
     assert not list(tmp_path.iterdir())
+
+
+def test_who_looks_does_not_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = VoiceStore(tmp_path, clone)
+    store.add("eva", PARTS)
+    writing, written = threading.Event(), threading.Event()
+
+    def slow(part: PartFile) -> None:
+        writing.set()
+        assert written.wait(20)
+        os.replace(part.path, part.output)
+
+    monkeypatch.setattr(PartFile, "publish", slow)
+    with ThreadPoolExecutor(2) as pool:
+        added = pool.submit(store.add, "adam", PARTS)
+        assert writing.wait(20)
+        try:
+            assert [voice.name for voice in pool.submit(store.all).result(20)] == ["eva"]
+            assert pool.submit(store.find, "eva").result(20)
+        finally:
+            written.set()
+        added.result(20)
+    assert [voice.name for voice in store.all()] == ["adam", "eva"]
+
+
+def test_a_file_system_that_syncs_no_folders_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync = os.fsync
+
+    def files_only(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(22, "Invalid argument")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", files_only)
+    VoiceStore(tmp_path, clone).add("eva", PARTS)
+    assert VoiceStore(tmp_path, clone).find("eva")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_what_is_no_file_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    VoiceStore(tmp_path, clone).add("good", PARTS)
+    os.mkfifo(tmp_path / f"pipe{SUFFIX}")
+    (tmp_path / f"folder{SUFFIX}").mkdir()
+    (tmp_path / f"endless{SUFFIX}").symlink_to("/dev/zero")
+    (tmp_path / f"circle{SUFFIX}").symlink_to(f"circle{SUFFIX}")
+    assert [voice.name for voice in VoiceStore(tmp_path, clone).all()] == ["good"]
+    assert caplog.text.count("it is no file") == 4
+
+
+@pytest.mark.parametrize("name", ["ΐ" * 21, "ŉ" * 21, "İ" * 21])
+def test_names_that_grow_without_case_still_are_names_of_files(tmp_path: Path, name: str) -> None:
+    VoiceStore(tmp_path, clone).add(checked_name(name[:10]), PARTS)
+    assert VoiceStore(tmp_path, clone).find(name[:10])
+    with pytest.raises(UsageError, match="up to 64 bytes"):
+        checked_name(name + name[:10])
 
 
 @pytest.mark.parametrize("name", ["eva", "Zoë", "小明", "Dr. Who's 2-nd", "a", "x" * 64, "  eva  "])

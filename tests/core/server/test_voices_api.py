@@ -38,6 +38,20 @@ def register(start: Humming, **body: Any) -> Any:
     return start.client.post("/v1/audio/voices", json={"name": "mine", **body})
 
 
+@pytest.mark.parametrize("seconds", [61, 50_000])
+@pytest.mark.parametrize("form", [False, True])
+def test_stored_codes_that_are_too_long_are_refused(humming: Start, seconds: int, form: bool) -> None:
+    codes = bytes(22 * int(seconds * 12.5))
+    start = humming()
+    if form:
+        files = {"spk": ("x.spk", SPK), "rvq": ("x.rvq", codes)}
+        answer = start.client.post("/v1/audio/voices", data={"name": "mine"}, files=files)
+    else:
+        answer = register(start, spk_b64=base64_of(SPK), rvq_b64=base64_of(codes))
+    assert answer.status_code == 400
+    assert "at most" in answer.json()["error"]["message"]
+
+
 def test_a_voice_is_registered_used_and_deleted(humming: Start, tmp_path: Path) -> None:
     start = humming(voices=tmp_path)
     answer = register(start, wav_b64=base64_of(wav()))

@@ -117,3 +117,21 @@ def test_an_event_loop_of_the_thread_has_no_part_in_it() -> None:
         assert list(again) == [1, 2]
 
     asyncio.run(program())
+
+
+def test_a_failure_that_cannot_be_made_again_is_told_all_the_same() -> None:
+    class Peculiar(Exception):
+        def __init__(self, *, reason: str) -> None:
+            super().__init__(f"because of {reason}")
+
+    class Failing(Stage[int, int]):
+        def run(self, arguments: Sequence[int]) -> list[int]:
+            raise Peculiar(reason="rain")
+
+    stage = Failing()
+    calls = [stage.call(number) for number in range(2)]
+    answers = [waiting(call) for call in calls]
+    make_calls(calls)
+    for answer in answers:
+        with pytest.raises(RuntimeError, match="Peculiar: because of rain"):
+            finished(answer)

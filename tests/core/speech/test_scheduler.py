@@ -229,6 +229,22 @@ def test_closing_while_another_thread_reads(family: Family) -> None:
         family.stage.gate.set()
 
 
+def test_closing_what_shares_an_account_with_one_that_waits_for_its_place(family: Family) -> None:
+    """As the pieces of a long text do, of which one is read while it waits."""
+    family.capacity = 1
+    family.stage.gate.clear()
+    with family.scheduler() as scheduler, ThreadPoolExecutor(1) as pool:
+        before = scheduler.submit(3)
+        task = family.begin(5, stream_frames=None, observer=None)
+        reader = pool.submit(heard, scheduler.add(task))
+        assert family.stage.reached.wait(SOON)
+        assert not reader.done()
+        task.account.cancelled.set()
+        family.stage.gate.set()
+        assert heard(before) == [1, 2, 3]
+        assert reader.result(SOON) == []
+
+
 def test_a_forgotten_stream_frees_its_place(family: Family) -> None:
     family.capacity = 1
     with family.scheduler() as scheduler:
