@@ -10,8 +10,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STAMP := $(VENV)/.stamp
 
 # What an editable install has to be repeated for. Python files of the package are live.
-BUILD_INPUTS := pyproject.toml CMakeLists.txt $(wildcard native/* ggml/*)
-CXX_FILES := $(wildcard native/*.[ch]pp ggml/*.[ch]pp)
+BUILD_INPUTS := pyproject.toml CMakeLists.txt $(wildcard native/* ggml/* cuda/*)
+CXX_FILES := $(wildcard native/*.[ch]pp ggml/*.[ch]pp cuda/*.[ch]pp cuda/*.cu cuda/*.cuh)
 PYTHON_DIRECTORIES := api core cli tests benchmarks $(wildcard *.py)
 TYPED := build/typed
 RANDOM_MODELS := models/random

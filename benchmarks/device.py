@@ -30,8 +30,10 @@ from ggtts.core.omnivoice.scoring import Step, StepShape
 from ggtts.core.qwen.code_embeddings import CodeEmbeddings
 from ggtts.core.qwen.code_predictor import CodePredictor
 from ggtts.core.qwen.codec.decoder import CodecDecoder
+from ggtts.core.qwen.generation import FrameSampler
 from ggtts.core.qwen.model import QwenTTS, Sampling, SpeechRequest
 from ggtts.core.qwen.talker import Talker
+from ggtts.core.sampling import SamplingOptions
 
 POSITIONS = 200
 """How far a sequence has come when a step of it is timed."""
@@ -123,9 +125,11 @@ def qwen_steps(engine: Engine, talker_path: str, codec_path: str, repeat: int) -
     yield Row("talker step", milliseconds(lambda: talker.decode(prompt[0]), repeat))
     embeddings = CodeEmbeddings(weights, file.codebooks)
     predictor = CodePredictor(weights, file, embeddings, engine).session()
+    greedy = SamplingOptions(do_sample=False)
+    choice = FrameSampler(file, greedy, greedy, seed=0).others(0)
     yield Row(
         "code predictor, one frame, most probable codes",
-        milliseconds(lambda: predictor.expand(prompt[0], 7, lambda logits, _: int(logits.argmax())), repeat),
+        milliseconds(lambda: predictor.expand(prompt[0], 7, choice), repeat),
     )
     codec_weights = engine.weights(codec_path)
     codec = CodecDecoder(codec_weights, CodecFile.from_metadata(codec_weights.metadata, codec_path), engine)

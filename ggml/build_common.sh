@@ -129,11 +129,14 @@ download() {
 
 # rebuild OPTION...: libggml with these CMake options, then ggtts, then the devices it finds.
 rebuild() {
-    local python version target
+    local python version target kernels=()
     require_compiler
     version=$(libggml_version) || exit 1
     python=$(interpreter) || exit 1
     target=(.)
+    [[ "$*" != *-DGGML_CUDA=ON* ]] || kernels=(--config-settings=cmake.define.GGTTS_CUDA=ON)
+    [[ "$*" =~ -DCMAKE_CUDA_ARCHITECTURES=([^ ]+) ]] &&
+        kernels+=("--config-settings=cmake.define.CMAKE_CUDA_ARCHITECTURES=${BASH_REMATCH[1]}")
     [[ -n ${PYTHON-} ]] || target=(-e .)
 
     echo "libggml-python $version with $*"
@@ -141,7 +144,8 @@ rebuild() {
     CMAKE_ARGS="$* ${CMAKE_ARGS-}" "$python" -m pip install --disable-pip-version-check --no-cache-dir \
         --force-reinstall --no-deps --no-binary libggml-python "libggml-python==$version" ||
         fail "libggml could not be built; the compiler's message is above"
-    "$python" -m pip install --disable-pip-version-check --quiet "${target[@]}" || fail "ggtts could not be installed"
+    "$python" -m pip install --disable-pip-version-check --quiet "${kernels[@]}" "${target[@]}" ||
+        fail "ggtts could not be installed"
     "$python" -c 'from ggtts.core.engine import devices
 for device in devices():
     print(f"{device.name:10} {device.description}")'

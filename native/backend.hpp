@@ -55,6 +55,8 @@ public:
     bool is_cpu() const { return is_cpu_; }
     // Whether our own operations and layouts are used here, which the CPU has, unless it was opened without.
     bool has_own_operations() const { return is_cpu_ && !stock_; }
+    // Whether it was opened without operations of our own.
+    bool is_stock() const { return stock_; }
     // Whether float32 products keep all their bits, at the cost of speed; GPUs round them to TF32 otherwise.
     bool exact() const { return exact_; }
     int threads() const { return threads_; }

@@ -9,5 +9,6 @@ void bind_engine(nanobind::module_ &module);
 void bind_tensors(nanobind::module_ &module);
 void bind_plans(nanobind::module_ &module);
 void bind_sampler(nanobind::module_ &module);
+void bind_predictor(nanobind::module_ &module);
 
 }  // namespace ggtts

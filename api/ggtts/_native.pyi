@@ -410,3 +410,32 @@ class TokenSampler:
     @property
     def drawn(self) -> int:
         """How many tokens were drawn so far."""
+
+class FrameDraw:
+    """How the codes of one frame are chosen."""
+
+    def __init__(self, *, do_sample: bool, temperature: float, top_k: int, top_p: float, seed: int, frame: int) -> None: ...
+
+def choose_code(logits: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], draw: FrameDraw, codebooks: int, codebook: int) -> int:
+    """
+    One choice of the kernel, emulated: a code, -1 where the logits are no numbers.
+    """
+
+class PredictorPlan:
+    """The code predictor as one kernel for whole frames."""
+
+    def __init__(self, backend: Backend, file: GgufFile, scope: str, *, layers: int, width: int, ffn_width: int, heads: int, kv_heads: int, head_dim: int, rope_theta: float, norm_eps: float, talker_width: int, codebooks: int, entries: int, emulated: tuple[int, int] | None = None) -> None:
+        """`emulated`: loops on the CPU for so many blocks and warps, for tests."""
+
+    @staticmethod
+    def fits(backend: Backend, file: GgufFile, scope: str) -> bool:
+        """Whether the kernel knows these weights, and this device runs it."""
+
+    @property
+    def most_columns(self) -> int:
+        """Frames that are computed together, at most."""
+
+    def expand(self, inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], draws: Sequence[FrameDraw], with_logits: bool = False) -> tuple:
+        """
+        inputs [frames, 2, talker width] -> codes [frames, codebooks - 1], -1 where the logits are no numbers; sums of embeddings [frames, talker width]; logits [frames or 0, codebooks - 1, entries].
+        """

@@ -22,7 +22,7 @@ EXACT_VARIABLE = "GGTTS_EXACT"
 """Environment variable: "1" keeps all bits of float32 products on a GPU, for comparisons; slower."""
 
 STOCK_VARIABLE = "GGTTS_STOCK"
-"""Environment variable: "1" has the CPU compute with GGML's own operations only, as GPUs do, to test their code."""
+"""Environment variable: "1" leaves out what is not GGML's own: the CPU computes as GPUs do, and GPUs alike."""
 
 WORKING_ROOM = 300_000_000
 """Bytes beside the weights: driver, caches, intermediate results of a short text."""

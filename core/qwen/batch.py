@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..speech.calls import Stage
-from .code_predictor import Choose, CodePredictor, ExpandedFrame
-from .code_predictor_batch import CodePredictorBatch
+from .choices import Choose
+from .code_predictor import CodePredictor
+from .code_predictor_batch import predictor_batch
+from .expanded_frame import ExpandedFrame
+from .kernel_predictor import FrameBatch
 from .talker import Talker, TalkerStep
 from .talker_batch import TalkerBatch, TalkerSlot
 
@@ -76,7 +79,7 @@ class DecodeStage(Stage[Decode, TalkerStep]):
 class ExpandStage(Stage[Expand, ExpandedFrame]):
     """The code predictor's frames."""
 
-    def __init__(self, predictor: CodePredictorBatch) -> None:
+    def __init__(self, predictor: FrameBatch) -> None:
         self._predictor = predictor
 
     def run(self, arguments: Sequence[Expand]) -> list[ExpandedFrame | Exception]:
@@ -105,7 +108,7 @@ class Batch:
 
     def __init__(self, talker: Talker, predictor: CodePredictor, kv_type: str, capacity: int) -> None:
         self.talker = TalkerBatch(talker, kv_type)
-        self.predictor = CodePredictorBatch(predictor, kv_type, capacity)
+        self.predictor = predictor_batch(predictor, kv_type, capacity)
         self.give_way = GiveWayStage()
         self.prefill = PrefillStage(self.talker)
         self.decode = DecodeStage(self.talker)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +18,15 @@ from ..nn.linear import Linear
 from ..nn.norms import load_norm
 from ..nn.slot_cache import SlotsView
 from ..nn.transformer import Transformer
+from .choices import Choose
 from .code_embeddings import CodeEmbeddings
+from .expanded_frame import ExpandedFrame
+from .kernel_predictor import FrameSession, KernelPredictor, KernelSession
 
 FloatArray = NDArray[np.float32]
 
 MakeView = Callable[[Graph], CacheView | SlotsView]
 """Returns keys and values as a graph sees them."""
-
-Choose = Callable[[FloatArray, int], int]
-"""(logits [entries], codebook) -> code."""
-
-
-@dataclass(frozen=True)
-class ExpandedFrame:
-    """All codes of a frame, int32 [codebooks], and what they add to the talker's next input, [width]."""
-
-    codes: NDArray[np.int32]
-    embedding: FloatArray
 
 
 class CodePredictor:
@@ -48,6 +42,8 @@ class CodePredictor:
     ) -> None:
         self.engine = engine
         self.embeddings = embeddings
+        self._weights, self._file = weights, file
+        self._opening = threading.Lock()
         self.codebooks = file.codebooks
         self.talker_width = file.talker.width
         self.config = TransformerConfig(**asdict(file.code_predictor), arithmetic=arithmetic)
@@ -58,13 +54,26 @@ class CodePredictor:
         self.output_norm = load_norm(scope, "output_norm", self.config.norm_eps)
         self.heads = [Linear(scope, f"lm_head.{index}") for index in range(file.codebooks - 1)]
 
-    def session(self, kv_type: str = "f16") -> CodePredictorSession:
-        """Return a session: programs for every position of a frame.
+    @property
+    def kernel(self) -> KernelPredictor | None:
+        """What computes whole frames on this device; None where it has no kernel for these weights."""
+        with self._opening:
+            return self._kernel
+
+    @cached_property
+    def _kernel(self) -> KernelPredictor | None:
+        return KernelPredictor.open(self.engine, self._weights, self._file, self.embeddings)
+
+    def session(self, kv_type: str = "f16") -> FrameSession:
+        """Return a session: the kernel of this device, or programs for every position of a frame.
 
         Raises:
             EngineError: the device has not enough memory.
         """
-        return CodePredictorSession(self, kv_type)
+        kernel = self.kernel
+        if kernel is None:
+            return CodePredictorSession(self, kv_type)
+        return KernelSession(kernel, lambda: CodePredictorSession(self, kv_type))
 
     def program(
         self, start: int, tokens: int, make_view: MakeView, *, frames: int = 1, traced: bool = False

@@ -9,9 +9,20 @@ from numpy.typing import NDArray
 
 from ..engine import Program
 from ..nn.slot_cache import SlotCache
-from .code_predictor import Choose, CodePredictor, ExpandedFrame
+from .choices import Choose
+from .code_predictor import CodePredictor
+from .expanded_frame import ExpandedFrame
+from .kernel_predictor import FrameBatch, KernelBatch
 
 FloatArray = NDArray[np.float32]
+
+
+def predictor_batch(predictor: CodePredictor, kv_type: str, capacity: int) -> FrameBatch:
+    """Return what expands up to `capacity` frames together: the kernel of this device, or programs."""
+    kernel = predictor.kernel
+    if kernel is None:
+        return CodePredictorBatch(predictor, kv_type, capacity)
+    return KernelBatch(kernel, lambda: CodePredictorBatch(predictor, kv_type, capacity))
 
 
 class CodePredictorBatch:

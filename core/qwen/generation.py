@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,8 +15,10 @@ from ..sampling import Draws, SamplingOptions, TokenRules, TokenSampler
 from ..speech.calls import alone
 from ..speech.stream import StopReason
 from ..speech.timings import Stopwatch
-from .code_predictor import Choose, CodePredictorSession, ExpandedFrame
+from .choices import Choose, SampledChoice
+from .expanded_frame import ExpandedFrame
 from .guard import Guard
+from .kernel_predictor import FrameSession
 from .prompt import Prompt
 from .talker import TalkerSession, TalkerStep
 
@@ -52,6 +53,7 @@ class FrameSampler:
         self.end_token = file.tokens.codec_end
         self._talker = TokenSampler(talker, draws, rules)
         self._predictor = TokenSampler(predictor, draws)
+        self._predictor_options, self._seed = predictor, seed
 
     def first(self, frame: int, logits: FloatArray) -> int:
         """Draw the first code of a frame, or the end token, from logits [vocabulary].
@@ -68,6 +70,10 @@ class FrameSampler:
             EngineError: the logits are no numbers.
         """
         return _sample(self._predictor, logits, frame, codebook)
+
+    def others(self, frame: int) -> SampledChoice:
+        """Return what draws the other codes of a frame, here or on a device."""
+        return SampledChoice(self._predictor_options, self._seed, frame, self.other)
 
 
 def _sample(sampler: TokenSampler, logits: FloatArray, frame: int, codebook: int) -> int:
@@ -110,7 +116,7 @@ class Session:
     """Memory and programs of both models for one utterance at a time; nothing is ever waited for."""
 
     talker: TalkerSession
-    predictor: CodePredictorSession
+    predictor: FrameSession
 
     @property
     def layers(self) -> int:
@@ -193,7 +199,7 @@ class Utterance:
                 self.stop = "end_of_speech"
                 return
             with self._stopwatch.measure("predictor"):
-                expanded = await session.expand(step.hidden, first, partial(self._sampler.other, frame))
+                expanded = await session.expand(step.hidden, first, self._sampler.others(frame))
             self._stopwatch.mark("first_frame")
             yield expanded.codes
             self.stop = self._reason_to_stop(frame, expanded.codes)

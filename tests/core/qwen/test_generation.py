@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from ggtts.core.errors import EngineError, UsageError
-from ggtts.core.qwen.code_predictor import Choose, ExpandedFrame
+from ggtts.core.qwen.choices import Choose
+from ggtts.core.qwen.expanded_frame import ExpandedFrame
 from ggtts.core.qwen.generation import FrameSampler, Session, Utterance
 from ggtts.core.qwen.guard import Guard
 from ggtts.core.qwen.prompt import Prompt

@@ -1,0 +1,157 @@
+#include <vector>
+
+#include "kernels.cuh"
+#include "machine.hpp"
+
+namespace ggtts::predictor {
+namespace {
+
+void check(cudaError_t status, const char *what) {
+    if (status != cudaSuccess) {
+        // An error that is not fatal would be reported again by the next call of somebody else.
+        cudaGetLastError();
+        throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
+    }
+}
+
+Kernel find_kernel(WeightKind kind, int columns) {
+    switch (kind) {
+        case WeightKind::q8_0:
+            return q8_0_kernel(columns);
+        case WeightKind::f16:
+            return f16_kernel(columns);
+        case WeightKind::bf16:
+            return bf16_kernel(columns);
+        default:
+            return f32_kernel(columns);
+    }
+}
+
+class CudaMachine : public Machine {
+public:
+    explicit CudaMachine(int index) : index_(index) {
+        use();
+        check(cudaDeviceGetAttribute(&blocks_, cudaDevAttrMultiProcessorCount, index), "its processors");
+        check(cudaDeviceGetAttribute(&shared_limit_, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
+              "its shared memory");
+        int cooperative = 0;
+        check(cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, index), "its launches");
+        if (cooperative == 0)
+            throw std::runtime_error("CUDA: the device knows no cooperative launch");
+        check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+    }
+
+    ~CudaMachine() override {
+        if (cudaSetDevice(index_) != cudaSuccess)
+            return;
+        cudaStreamSynchronize(stream_);
+        for (void *memory : device_memory_)
+            cudaFree(memory);
+        for (void *memory : host_memory_)
+            cudaFreeHost(memory);
+        cudaStreamDestroy(stream_);
+    }
+
+    void *allocate(size_t bytes) override {
+        use();
+        void *memory = nullptr;
+        const cudaError_t status = cudaMalloc(&memory, bytes);
+        if (status == cudaErrorMemoryAllocation) {
+            cudaGetLastError();
+            size_t left = 0, total = 0;
+            cudaMemGetInfo(&left, &total);
+            throw OutOfMemory(bytes, left);
+        }
+        check(status, "memory");
+        device_memory_.push_back(memory);
+        check(cudaMemsetAsync(memory, 0, bytes, stream_), "clearing memory");
+        return memory;
+    }
+
+    void *allocate_host(size_t bytes) override {
+        use();
+        void *memory = nullptr;
+        check(cudaMallocHost(&memory, bytes), "memory of the host");
+        host_memory_.push_back(memory);
+        return memory;
+    }
+
+    void upload(void *device, const void *host, size_t bytes) override {
+        use();
+        check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_), "an upload");
+    }
+
+    void download(void *host, const void *device, size_t bytes) override {
+        use();
+        check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_), "a download");
+    }
+
+    int most_columns(WeightKind kind, const Model &model) override {
+        use();
+        for (const int columns : column_counts) {
+            const size_t shared = shared_bytes(columns, model);
+            const Kernel kernel = find_kernel(kind, columns);
+            cudaFuncAttributes attributes;
+            check(cudaFuncGetAttributes(&attributes, kernel.function), "the kernel for this device");
+            if (shared + attributes.sharedSizeBytes > static_cast<size_t>(shared_limit_))
+                continue;
+            check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       shared_limit_ - static_cast<int>(attributes.sharedSizeBytes)),
+                  "shared memory");
+            int resident = 0;
+            check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel.function, kernel.threads,
+                                                                shared),
+                  "the blocks it holds");
+            if (resident > 0)
+                return columns;
+        }
+        return 0;
+    }
+
+    void run(WeightKind kind, int columns, const Model &model, const Buffers &buffers) override {
+        use();
+        const Kernel kernel = find_kernel(kind, columns);
+        const size_t shared = shared_bytes(columns, model);
+        check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(shared)),
+              "shared memory");
+        int64_t tables = table_bytes(model.sizes);
+        void *arguments[] = {const_cast<Model *>(&model), const_cast<Buffers *>(&buffers), &tables};
+        check(cudaLaunchCooperativeKernel(kernel.function, dim3(static_cast<unsigned>(blocks_)),
+                                          dim3(static_cast<unsigned>(kernel.threads)), arguments, shared,
+                                          stream_),
+              "the launch of a frame");
+    }
+
+    void finish() override {
+        use();
+        check(cudaStreamSynchronize(stream_), "a frame");
+    }
+
+private:
+    // The device is a setting of the calling thread.
+    void use() const { check(cudaSetDevice(index_), "the device"); }
+
+    size_t shared_bytes(int columns, const Model &model) const {
+        const int64_t floats = reserved_floats + shared_size(model, columns, blocks_);
+        return static_cast<size_t>(floats) * sizeof(float) + static_cast<size_t>(table_bytes(model.sizes));
+    }
+
+    int index_;
+    int blocks_ = 0;
+    int shared_limit_ = 0;
+    cudaStream_t stream_ = nullptr;
+    std::vector<void *> device_memory_, host_memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Machine> cuda_machine(int index) {
+    return std::make_unique<CudaMachine>(index);
+}
+
+bool has_cuda() {
+    return true;
+}
+
+}  // namespace ggtts::predictor

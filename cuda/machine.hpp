@@ -1,0 +1,50 @@
+// What runs the kernel of the code predictor: a GPU, or its emulation for tests.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "model.hpp"
+
+namespace ggtts::predictor {
+
+// Memory of the machine ran out: how many bytes were wanted, and how many are free.
+struct OutOfMemory : std::runtime_error {
+    OutOfMemory(size_t wanted, size_t left)
+        : std::runtime_error("out of memory"), wanted(wanted), left(left) {}
+    size_t wanted, left;
+};
+
+// Throws OutOfMemory, or std::runtime_error where the machine fails. Used by one thread at a time.
+class Machine {
+public:
+    virtual ~Machine() = default;
+
+    // Zeros; freed with the machine.
+    virtual void *allocate(size_t bytes) = 0;
+    // The same on the host, for what is sent and received often.
+    virtual void *allocate_host(size_t bytes) = 0;
+    virtual void upload(void *device, const void *host, size_t bytes) = 0;
+    virtual void download(void *host, const void *device, size_t bytes) = 0;
+
+    // How many columns a kernel can take together, of 1, 2, 4, 8, 16; 0: not even one.
+    virtual int most_columns(WeightKind kind, const Model &model) = 0;
+    // Begins to compute a frame with a kernel for `columns` columns, after what was asked for before.
+    virtual void run(WeightKind kind, int columns, const Model &model, const Buffers &buffers) = 0;
+    // Waits for everything that was asked for.
+    virtual void finish() = 0;
+};
+
+inline constexpr int column_counts[] = {16, 8, 4, 2, 1};
+
+std::unique_ptr<Machine> emulated_machine(int blocks, int warps);
+// One choice of the kernel, emulated: the code, -1 where the logits are no numbers.
+int emulated_choice(const float *logits, int entries, const Draw &draw, uint64_t codebook);
+// Device number `index` of the CUDA runtime. Throws std::runtime_error: this module was built without CUDA,
+// or the device cannot hold all blocks of a kernel at once.
+std::unique_ptr<Machine> cuda_machine(int index);
+bool has_cuda();
+
+}  // namespace ggtts::predictor

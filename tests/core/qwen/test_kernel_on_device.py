@@ -1,0 +1,103 @@
+"""The kernel of the code predictor on an NVIDIA card (`pytest --device cuda0`) against its emulation on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ggtts.core.engine import Engine
+from ggtts.core.engine.predictor_plan import PredictorPlan
+from ggtts.core.formats.qwen import TalkerFile
+from ggtts.core.qwen.generation import FrameSampler
+from ggtts.core.qwen.kernel_predictor import SCOPE, frame_draw, predictor_sizes
+from ggtts.core.sampling import SamplingOptions
+from support.device import DEVICE
+
+LOGITS = 1e-4
+"""Largest deviation of a logit."""
+
+CHAINS = [
+    SamplingOptions(do_sample=False),
+    SamplingOptions(temperature=0.9, top_k=50),
+    SamplingOptions(temperature=1.3, top_p=0.8),
+    SamplingOptions(temperature=0.7, top_k=20, top_p=0.6),
+]
+
+pytestmark = pytest.mark.skipif(not DEVICE.startswith("cuda"), reason="needs an NVIDIA card")
+
+
+class Both:
+    """The kernel on the device and its emulation, with random inputs."""
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        weights = engine.weights(path)
+        if not PredictorPlan.fits(engine, weights, SCOPE):
+            pytest.skip("built without GGTTS_CUDA")
+        self.file = TalkerFile.from_metadata(weights.metadata, weights.path)
+        sizes = predictor_sizes(self.file)
+        self.kernel = PredictorPlan(engine, weights, SCOPE, sizes)
+        self.emulation = PredictorPlan(Engine("cpu", 1), weights, SCOPE, sizes, emulated=(2, 4))
+
+    def inputs(self, frames: int) -> np.ndarray:
+        random = np.random.default_rng(frames)
+        return random.standard_normal((frames, 2, self.file.talker.width)).astype(np.float32)
+
+
+@pytest.fixture(scope="module", params=["0.6B", "1.7B"])
+def name(request: pytest.FixtureRequest) -> str:
+    return f"Qwen3-TTS-12Hz-{request.param}-Base"
+
+
+@pytest.mark.parametrize("outtype", ["f32", "q8_0", "bf16", "f16"])
+def test_frames(engine: Engine, tiny_gguf: Callable[..., Path], name: str, outtype: str) -> None:
+    both = Both(engine, tiny_gguf(name, outtype))
+    assert both.kernel.most_columns == 16
+    for frames in (1, 2, 3, 7, 16, 19):
+        samplers = [FrameSampler(both.file, chain, chain, seed=11) for chain in CHAINS]
+        draws = [frame_draw(samplers[frame % len(CHAINS)].others(frame)) for frame in range(frames)]
+        found, expected = (
+            plan.expand(both.inputs(frames), draws, with_logits=True)
+            for plan in (both.kernel, both.emulation)
+        )
+        assert found.codes.tolist() == expected.codes.tolist()
+        np.testing.assert_allclose(found.logits, expected.logits, rtol=0, atol=LOGITS)
+        np.testing.assert_allclose(found.sums, expected.sums, rtol=0, atol=1e-6)
+
+
+def test_a_frame_does_not_depend_on_its_batch(
+    engine: Engine, tiny_gguf: Callable[..., Path], name: str
+) -> None:
+    both = Both(engine, tiny_gguf(name))
+    sampler = FrameSampler(both.file, CHAINS[1], CHAINS[1], seed=5)
+    draws = [frame_draw(sampler.others(frame)) for frame in range(16)]
+    together = both.kernel.expand(both.inputs(16), draws, with_logits=True)
+    for count in (1, 2, 4, 8):
+        fewer = both.kernel.expand(both.inputs(16)[:count], draws[:count], with_logits=True)
+        np.testing.assert_array_equal(fewer.logits, together.logits[:count])
+        np.testing.assert_array_equal(fewer.codes, together.codes[:count])
+
+
+def test_several_threads(engine: Engine, tiny_gguf: Callable[..., Path], name: str) -> None:
+    both = Both(engine, tiny_gguf(name))
+    draws = [frame_draw(FrameSampler(both.file, CHAINS[1], CHAINS[1], seed=5).others(0))]
+    inputs = both.inputs(8)
+    expected = [both.kernel.expand(inputs[index : index + 1], draws).codes.tolist() for index in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(
+            lambda index: both.kernel.expand(inputs[index % 8][None], draws).codes.tolist(), range(80)
+        )
+        assert list(found) == expected * 10
+
+
+def test_a_state_that_is_no_number(engine: Engine, tiny_gguf: Callable[..., Path], name: str) -> None:
+    both = Both(engine, tiny_gguf(name))
+    inputs = both.inputs(2)
+    inputs[1, 0, 3] = np.nan
+    sampler = FrameSampler(both.file, CHAINS[1], CHAINS[1], seed=5)
+    found = both.kernel.expand(inputs, [frame_draw(sampler.others(frame)) for frame in range(2)])
+    assert (found.codes[0] >= 0).all()
+    assert (found.codes[1] == -1).all()
