@@ -73,6 +73,7 @@ def test_the_room_is_that_of_the_files(cards: list[Card], tmp_path: Path) -> Non
     assert Engine(threads=1, files=(file, tmp_path / "missing.gguf")).device.kind == "cpu"
 
 
+@pytest.mark.cpu_only
 def test_a_card_that_does_not_start_is_left_alone(
     cards: list[Card], caplog: pytest.LogCaptureFixture
 ) -> None:

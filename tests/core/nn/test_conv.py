@@ -185,6 +185,7 @@ def test_the_operations_of_other_devices_agree_with_the_fused_one(
     assert deviation(whole(engine, shifted, x), whole(engine, fused, x)) < LAYER
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize(("stride", "taps"), [(2, 3), (5, 10), (4, 1), (3, 3)])
 def test_strides_on_other_devices_agree_with_the_fused_ones(
     engine: Engine, scope_of: ScopeOf, stride: int, taps: int
@@ -195,6 +196,7 @@ def test_strides_on_other_devices_agree_with_the_fused_ones(
     assert deviation(whole(engine, strided, x), whole(engine, fused, x)) < LAYER
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("fused", [False, True])
 def test_a_residual_is_added(engine: Engine, scope_of: ScopeOf, fused: bool) -> None:
     weight, x = kernel(4, 4, 1), signal(9, 4)

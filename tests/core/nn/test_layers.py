@@ -69,6 +69,7 @@ def test_linear_with_and_without_bias(engine: Engine, scope_of: ScopeOf) -> None
     assert deviation(run(engine, Linear(scope, "without")), product) < LAYER
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_linear_of_many_positions(engine: Engine, scope_of: ScopeOf, dtype: type) -> None:
     """Float matrices stay in the file, by themselves and in groups, and do not round the activations."""

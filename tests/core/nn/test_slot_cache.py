@@ -15,7 +15,8 @@ from ggtts.core.nn.config import Arithmetic, TransformerConfig
 from ggtts.core.nn.kv_cache import KVCache
 from ggtts.core.nn.slot_cache import SlotCache
 from ggtts.core.nn.transformer import Transformer
-from support.random_weights import transformer_weights
+from support.comparing import same
+from support.random_weights import transformer_weights, write_weights
 
 ScopeOf = Callable[[Mapping[str, np.ndarray]], WeightScope]
 
@@ -90,8 +91,6 @@ class Together:
 
 @pytest.fixture(scope="module")
 def weights(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> WeightScope:
-    from support.random_weights import write_weights
-
     path = write_weights(tmp_path_factory.mktemp("slots") / "weights.gguf", WEIGHTS)
     return engine.weights(path).scope("")
 
@@ -107,12 +106,12 @@ def test_slots_of_different_lengths(
     cache.resize(3, 8)
     prompts = [7, 1, 4]
     for slot, prompt in enumerate(prompts):
-        assert (together.begin(slot, inputs(slot)[:prompt]) == alone.outputs(slot, prompt)[0]).all()
+        assert same(together.begin(slot, inputs(slot)[:prompt]), alone.outputs(slot, prompt)[0])
     for step in range(1, 20):  # beyond the positions there are at first
         x = np.stack([inputs(slot)[prompt + step - 1] for slot, prompt in enumerate(prompts)])
         found = together.step(x)
         for slot, prompt in enumerate(prompts):
-            assert (found[slot] == alone.outputs(slot, prompt)[step]).all()
+            assert same(found[slot], alone.outputs(slot, prompt)[step])
     assert cache.lengths == [26, 20, 23]
 
 
@@ -132,14 +131,14 @@ def test_whatever_the_others_do(engine: Engine, weights: WeightScope, data: st.D
         if act == "begin":
             prompts[slot], sequences[slot] = data.draw(st.integers(1, 9)), number
             first = together.begin(slot, inputs(number)[: prompts[slot]])
-            assert (first == alone.outputs(number, prompts[slot])[0]).all()
+            assert same(first, alone.outputs(number, prompts[slot])[0])
         elif act == "step" and ready:
             lengths = cache.lengths[:ready]
             x = np.stack([inputs(sequences[at])[lengths[at]] for at in range(ready)])
             for at, row in enumerate(together.step(x)):
                 prompt = prompts[at]
                 assert prompt is not None
-                assert (row == alone.outputs(sequences[at], prompt)[lengths[at] + 1 - prompt]).all()
+                assert same(row, alone.outputs(sequences[at], prompt)[lengths[at] + 1 - prompt])
         elif act == "exchange":
             other = data.draw(st.integers(0, cache.slots - 1))
             if other != slot:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
 from ggtts.core.formats.qwen import TalkerFile
+from ggtts.core.qwen.choices import Choose
 from ggtts.core.qwen.code_predictor import CodePredictorSession
 from ggtts.core.qwen.generation import FrameSampler, Session, Utterance
 from ggtts.core.qwen.prompt import PromptRequest
@@ -144,6 +146,9 @@ class Replay(FrameSampler):
         forced = np.full(len(logits), -np.inf, np.float32)
         forced[drawn] = 0
         return super().first(frame, forced)
+
+    def others(self, frame: int) -> Choose:  # type: ignore[override]  # nothing that a device could draw by itself
+        return partial(self.other, frame)
 
     def other(self, frame: int, logits: np.ndarray, codebook: int) -> int:
         index = 15 * frame + codebook - 1
