@@ -307,7 +307,7 @@ def test_each_slot_has_keys_of_its_own(engine: Engine, dtype: type, slots: int, 
         mask.reshape(slots, 1, queries, 20),
     )
     np.testing.assert_allclose(
-        stock.reshape(together.shape), together, atol=2e-5 if dtype == np.float32 else 5e-3
+        stock.reshape(together.shape), together, atol=2e-5 if dtype == np.float32 else 2e-2
     )
 
 
