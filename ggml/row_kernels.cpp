@@ -45,6 +45,23 @@ void generic_weighted_sum(const float *weights, const char *rows, size_t stride,
     }
 }
 
+struct Columns {
+    int64_t begin, end;
+};
+
+// The columns that fill no vector.
+template <class Element>
+void sum_columns(const float *weights, const char *rows, size_t stride, int64_t count, Columns columns,
+                 float *sum) {
+    for (int64_t i = columns.begin; i < columns.end; ++i) {
+        float total = 0.0f;
+        const char *next = rows;
+        for (int64_t r = 0; r < count; ++r, next += stride)
+            total += weights[r] * value(reinterpret_cast<const Element *>(next), i);
+        sum[i] = total;
+    }
+}
+
 constexpr RowKernels generic_float{generic_dots<float>, generic_weighted_sum<float>};
 constexpr RowKernels generic_half{generic_dots<ggml_fp16_t>, generic_weighted_sum<ggml_fp16_t>};
 
@@ -103,13 +120,7 @@ GGTTS_AVX2 void avx2_weighted_sum(const float *weights, const char *rows, size_t
         _mm256_storeu_ps(sum + i + 16, c);
         _mm256_storeu_ps(sum + i + 24, d);
     }
-    for (; i < width; ++i) {
-        float total = 0.0f;
-        const char *next = rows;
-        for (int64_t r = 0; r < count; ++r, next += stride)
-            total += weights[r] * value(reinterpret_cast<const Element *>(next), i);
-        sum[i] = total;
-    }
+    sum_columns<Element>(weights, rows, stride, count, {i, width}, sum);
 }
 
 constexpr RowKernels avx2_float{avx2_dots<float>, avx2_weighted_sum<float>};
@@ -162,13 +173,7 @@ void neon_weighted_sum(const float *weights, const char *rows, size_t stride, in
         for (int v = 0; v < 4; ++v)
             vst1q_f32(sum + i + 4 * v, sums[v]);
     }
-    for (; i < width; ++i) {
-        float total = 0.0f;
-        const char *next = rows;
-        for (int64_t r = 0; r < count; ++r, next += stride)
-            total += weights[r] * value(reinterpret_cast<const Element *>(next), i);
-        sum[i] = total;
-    }
+    sum_columns<Element>(weights, rows, stride, count, {i, width}, sum);
 }
 
 constexpr RowKernels neon_float{neon_dots<float>, neon_weighted_sum<float>};
