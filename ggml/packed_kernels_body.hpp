@@ -96,8 +96,8 @@ int32_t four_inputs(const int8_t *bytes) {
     return value;
 }
 
-// Rows of 16 are one stream of bytes from begin to end. Without this, several columns took three times as
-// long as one, since a processor's own prefetching falls behind; with it, up to eight cost what one does.
+// Rows of 16 are one stream of bytes from begin to end. Without this, eight columns took three to four times
+// as long as one, since a processor's own prefetching falls behind; with it, 1.3 (Q8_0) to 2.1 times (Q4_K).
 constexpr int64_t bytes_ahead = 8192;
 
 template <PackedFormat format>

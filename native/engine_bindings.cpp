@@ -266,7 +266,7 @@ void bind_types(nb::module_ &m) {
         "dtype"_a, "Values per block, bytes per block, and the number of the type in a GGUF file.");
 }
 
-void bind_weights(nb::module_ &m) {
+void bind_files(nb::module_ &m) {
     nb::class_<GgufFile>(m, "GgufFile", "A GGUF file mapped into memory.")
         .def(
             "__init__", [](GgufFile *file, const nb::object &path) { new (file) GgufFile(file_name(path)); },
@@ -302,7 +302,9 @@ void bind_weights(nb::module_ &m) {
             "name"_a)
         .def("array", &weight_array, "name"_a, "A float32 copy.")
         .def("rows", &weight_rows, "name"_a, "ids"_a, "Rows of a matrix as float32 [ids, width].");
+}
 
+void bind_weights(nb::module_ &m) {
     m.def("packed_instruction_sets", &kernels::PackedMatrix::instruction_sets,
           "Of packed quantised matrices: what this processor can run, the best first.");
     nb::class_<Weights>(m, "Weights", "The weights of one file on one device.")
@@ -384,6 +386,7 @@ void bind_engine(nb::module_ &module) {
     nb::exception<DeviceError>(module, "DeviceError", PyExc_RuntimeError);
     bind_devices(module);
     bind_types(module);
+    bind_files(module);
     bind_weights(module);
     bind_plans(module);
     bind_tensors(module);

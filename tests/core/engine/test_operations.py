@@ -286,8 +286,11 @@ def test_stock_attention_agrees_with_the_fused_one(engine: Engine) -> None:
 @pytest.mark.parametrize("slots", [1, 3, 40])
 @pytest.mark.parametrize("queries", [1, 2])
 def test_each_slot_has_keys_of_its_own(engine: Engine, dtype: type, slots: int, queries: int) -> None:
-    q = random(slots * queries, 4, 64)
-    k, v = random(slots, 2, 20, 64).astype(dtype), random(slots, 2, 20, 64).astype(dtype)
+    own_random = np.random.default_rng(
+        [slots, queries]
+    )  # GGML sums half precision coarsely: no luck in the data
+    q = own_random.standard_normal((slots * queries, 4, 64)).astype(np.float32)
+    k, v = own_random.standard_normal((2, slots, 2, 20, 64)).astype(dtype)
     last = np.arange(slots, dtype=np.int32) % 18 + 1
     positions = np.stack([last - 1, last], 1)[:, 2 - queries :].reshape(-1)
     together = run(engine, lambda a, b, c, p: a.attention(b, c, p, 0.2), q, k, v, positions)
@@ -307,7 +310,7 @@ def test_each_slot_has_keys_of_its_own(engine: Engine, dtype: type, slots: int, 
         mask.reshape(slots, 1, queries, 20),
     )
     np.testing.assert_allclose(
-        stock.reshape(together.shape), together, atol=2e-5 if dtype == np.float32 else 2e-2
+        stock.reshape(together.shape), together, atol=2e-5 if dtype == np.float32 else 5e-3
     )
 
 

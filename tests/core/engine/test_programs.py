@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ggtts.core.engine import Engine, default_threads, devices
+from ggtts.core.engine import Engine, Program, default_threads, devices
 from ggtts.core.errors import EngineError, UsageError
 from support.device import DEVICE
 
@@ -102,6 +102,33 @@ def test_rows_written_into_state_are_read_through_the_write(engine: Engine) -> N
     expected[:, [7, 0, 2]] = values
     np.testing.assert_array_equal(result, expected)
     np.testing.assert_array_equal(state.read("cache").astype(np.float32), expected)
+
+
+def test_programs_compute_in_one_place_whatever_its_size(engine: Engine) -> None:
+    """A larger program moves the memory that all share, and its end gives it back; each finds its own places again."""
+    width = 1 << 18
+
+    def sums(columns: int) -> Program:
+        graph = engine.graph()
+        x = graph.input("x", (width, columns))
+        return graph.program({"y": ((x + x) * (x + 1.0)).sum_rows()})
+
+    def check(program: Program, columns: int) -> None:
+        x = np.arange(columns, dtype=np.float32)[:, None] * np.ones(width, np.float32)
+        expected = 2 * x[:, 0] * (x[:, 0] + 1) * width
+        np.testing.assert_allclose(program(x=x)["y"].reshape(-1), expected, rtol=1e-5)
+
+    small, medium = sums(1), sums(3)
+    check(small, 1)
+    check(medium, 3)
+    large = sums(40)
+    check(large, 40)
+    assert small.buffer_bytes < medium.buffer_bytes < large.buffer_bytes
+    check(small, 1)
+    del large
+    for _ in range(2):
+        check(medium, 3)
+        check(small, 1)
 
 
 def test_ids_beyond_a_table_are_refused_before_running(engine: Engine) -> None:

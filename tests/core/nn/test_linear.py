@@ -1,0 +1,47 @@
+"""Products of one input, joined where a file keeps them in one type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+
+from ggtts.core.engine import Engine, WeightScope
+from ggtts.core.nn.linear import Linear, LinearGroup
+
+Q8_0, F32 = gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.F32
+WIDTH = 64
+ROWS = {"first": 32, "second": 17, "third": 48, "apart": 5}
+"""Outputs of each; only the last is no Q8_0 matrix. The second has a bias."""
+
+
+@pytest.fixture
+def scope(engine: Engine, tmp_path: Path) -> WeightScope:
+    random = np.random.default_rng(3)
+    writer = gguf.GGUFWriter(tmp_path / "weights.gguf", "test")
+    for name, rows in ROWS.items():
+        values = random.standard_normal((rows, WIDTH)).astype(np.float32)
+        kind = F32 if name == "apart" else Q8_0
+        writer.add_tensor(f"{name}.weight", gguf.quantize(values, kind), raw_dtype=kind)
+    writer.add_tensor("second.bias", random.standard_normal(ROWS["second"]).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return engine.weights(tmp_path / "weights.gguf").scope("")
+
+
+@pytest.mark.parametrize("tokens", [1, 6])
+@pytest.mark.parametrize("order", [["first", "second", "third", "apart"], ["apart", "third", "second"]])
+def test_a_group_is_its_parts(engine: Engine, scope: WeightScope, order: list[str], tokens: int) -> None:
+    x = np.random.default_rng(4).standard_normal((tokens, WIDTH)).astype(np.float32)
+    graph = engine.graph()
+    inputs = graph.input("x", (WIDTH, tokens))
+    together = dict(zip(order, LinearGroup(scope, order)(inputs), strict=True))
+    alone = {f"{name} alone": Linear(scope, name)(inputs) for name in order}
+    found = graph.program({**together, **alone})(x=x)
+    for name in order:
+        assert found[name].size == tokens * ROWS[name]
+        np.testing.assert_allclose(found[name], found[f"{name} alone"], rtol=1e-5, atol=1e-5)
