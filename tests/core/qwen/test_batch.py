@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from ggtts.core.engine import Engine
 from ggtts.core.errors import EngineError, UsageError
+from ggtts.core.formats.dump import read_dump
 from ggtts.core.nn import kv_cache, slot_cache
 from ggtts.core.nn.attention import FLASH_HEAD_SIZES
 from ggtts.core.qwen import talker_batch
+from ggtts.core.qwen.batch import ExpandStage
 from ggtts.core.qwen.cadence import STREAM_FRAMES, UNHEARD_FRAMES
-from ggtts.core.qwen.code_predictor_batch import CodePredictorBatch
 from ggtts.core.qwen.codec.shared_lane import VisitingStream
 from ggtts.core.qwen.demo import demo_paths
 from ggtts.core.qwen.generation import FrameSampler
@@ -31,9 +32,11 @@ from ggtts.core.speech.dump import StageDump
 from ggtts.core.speech.lockstep import THREAD_NAME
 from ggtts.core.speech.observer import Observer
 from ggtts.core.speech.scheduler import Occupancy
+from support.comparing import deviation, same
 from support.data import DATA
-from support.device import DEVICE
+from support.device import DEVICE, ON_CPU
 from support.qwen_parts import Parts
+from support.tolerances import HALF_PRECISION_CACHE
 from support.watching import Recorder
 
 Open = Callable[..., QwenTTS]
@@ -66,7 +69,7 @@ class Said:
             isinstance(other, Said)
             and self.stop == other.stop
             and np.array_equal(self.codes, other.codes)
-            and np.array_equal(self.samples, other.samples)
+            and same(self.samples, other.samples)
         )
 
 
@@ -90,6 +93,13 @@ def threads() -> list[threading.Thread]:
 def eventually(condition: Callable[[], bool]) -> bool:
     pause = threading.Event()
     return any(condition() or pause.wait(0.005) for _ in range(int(SOON / 0.005)))
+
+
+def alike(actual: np.ndarray, expected: np.ndarray) -> bool:
+    """Bit for bit on the CPU; other devices choose their kernels by how many rows they are given."""
+    if ON_CPU or actual.dtype.kind != "f":
+        return np.array_equal(actual, expected)
+    return deviation(actual, expected) <= HALF_PRECISION_CACHE
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +144,7 @@ def test_whoever_joins_and_leaves(model: QwenTTS, expected: list[Said], data: st
         chunks = [chunk.samples for chunk, _ in zip(stream, range(leaving[place]), strict=False)]
         stream.close()
         heard = np.concatenate(chunks)
-        return np.array_equal(heard, expected[order[place]].samples[: len(heard)])
+        return same(heard, expected[order[place]].samples[: len(heard)])
 
     class Companions(Observer):
         """Lets the next request join when this one has come to a certain frame."""
@@ -265,15 +275,15 @@ def test_a_failure_of_one(model: QwenTTS, expected: list[Said], monkeypatch: pyt
 def test_a_failing_device_fails_for_all_and_the_next_ones_go_on(
     model: QwenTTS, expected: list[Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, runs = CodePredictorBatch.expand, [0]
+    original, runs = ExpandStage.run, [0]
 
-    def failing(self: CodePredictorBatch, *arguments: Any) -> Any:
+    def failing(self: ExpandStage, arguments: Any) -> Any:
         runs[0] += 1
         if runs[0] == 6:
             raise EngineError("the device is gone")
-        return original(self, *arguments)
+        return original(self, arguments)
 
-    monkeypatch.setattr(CodePredictorBatch, "expand", failing)
+    monkeypatch.setattr(ExpandStage, "run", failing)
     text, options = REQUESTS[5]
     with model.scheduler(2) as scheduler:
         streams = [scheduler.submit(text, **options) for _ in range(3)]
@@ -349,19 +359,19 @@ def test_chunks_that_are_waited_for_are_as_always(model: QwenTTS) -> None:
 
 
 def test_one_wide_batch_of_the_codec_in_a_step(model: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
-    decode, expand = VisitingStream.__call__, CodePredictorBatch.expand
+    decode, expand = VisitingStream.__call__, ExpandStage.run
     wide = [0]
 
     def decoded(self: VisitingStream, codes: np.ndarray) -> np.ndarray:
         wide[-1] += len(codes) > STREAM_FRAMES
         return decode(self, codes)
 
-    def expanded(self: CodePredictorBatch, *arguments: Any) -> Any:
+    def expanded(self: ExpandStage, arguments: Any) -> Any:
         wide.append(0)
-        return expand(self, *arguments)
+        return expand(self, arguments)
 
     monkeypatch.setattr(VisitingStream, "__call__", decoded)
-    monkeypatch.setattr(CodePredictorBatch, "expand", expanded)
+    monkeypatch.setattr(ExpandStage, "run", expanded)
     text, options = REQUESTS[5]
     with model.scheduler(5) as scheduler:
         streams = [scheduler.submit(text, ahead=None, **options) for _ in range(5)]
@@ -369,6 +379,7 @@ def test_one_wide_batch_of_the_codec_in_a_step(model: QwenTTS, monkeypatch: pyte
     assert (max(wide), sum(wide)) == (1, 10)
 
 
+@pytest.mark.cpu_only  # elsewhere a code of this voice is decided by less than what rounding is
 def test_with_the_masks_of_other_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flash attention over slots, which runs on the CPU as well."""
     for module in (kv_cache, slot_cache):
@@ -395,7 +406,8 @@ def test_observers_and_dumps(model: QwenTTS, tmp_path: Any) -> None:
     files = sorted(path.name for path in (tmp_path / "alone").iterdir())
     assert files == sorted(path.name for path in (tmp_path / "batch").iterdir())
     for name in files:
-        assert (tmp_path / "batch" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes(), name
+        told, expected = (read_dump(tmp_path / folder / name) for folder in ("batch", "alone"))
+        assert alike(told, expected), name
 
 
 def test_unsuitable_requests_fail_at_once(model: QwenTTS) -> None:
@@ -455,15 +467,15 @@ def test_slots_that_move(engine: Engine, parts: Callable[[str], Parts]) -> None:
     done = [0] * 4
     for index, slot in enumerate(slots):
         step = batch.prefill(slot, rows[index][:5])
-        assert (step.logits == expected[index][0].logits).all()
+        assert alike(step.logits, expected[index][0].logits)
     for together in ([3], [1, 2], [2, 0, 3], [0], [3, 1], [0, 1, 2, 3], [2], [3, 2]):
         steps = batch.decode(
             [slots[at] for at in together], np.stack([rows[at][5 + done[at]] for at in together])
         )
         for at, step in zip(together, steps, strict=True):
             done[at] += 1
-            assert (step.hidden == expected[at][done[at]].hidden).all()
-            assert (step.logits == expected[at][done[at]].logits).all()
+            assert alike(step.hidden, expected[at][done[at]].hidden)
+            assert alike(step.logits, expected[at][done[at]].logits)
         if together == [0]:
             batch.leave(slots[2])
             slots[2] = batch.join()

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from ggtts.core.errors import EngineError, UsageError
-from ggtts.core.qwen.code_predictor_batch import CodePredictorBatch
+from ggtts.core.qwen.batch import ExpandStage
 from ggtts.core.qwen.model import QwenTTS, Speech, SpeechRequest
 from ggtts.core.qwen.requests import Sampling
 from ggtts.core.speech.lockstep import THREAD_NAME
 from ggtts.core.speech.observer import Observer
+from support import comparing
 from support.watching import Recorder
 
 Open = Callable[..., QwenTTS]
@@ -50,7 +51,7 @@ def threads() -> list[threading.Thread]:
 def same(one: Speech, other: Speech) -> bool:
     return (
         np.array_equal(one.codes, other.codes)
-        and np.array_equal(one.samples, other.samples)
+        and comparing.same(one.samples, other.samples)
         and (one.seed, one.stop, one.frames) == (other.seed, other.stop, other.frames)
     )
 
@@ -153,7 +154,7 @@ def test_pieces_at_once_sound_as_in_turn(open_tiny: Open, name: str, parallel: i
     assert same(model.speak(STORY, parallel=parallel, **options), expected)
     with model.stream(STORY, parallel=parallel, **options) as stream:
         chunks = list(stream)
-    assert np.array_equal(np.concatenate([chunk.samples for chunk in chunks]), expected.samples)
+    assert comparing.same(np.concatenate([chunk.samples for chunk in chunks]), expected.samples)
     assert (stream.frames, stream.stop) == (expected.frames, expected.stop)
     assert sum(chunk.frames for chunk in chunks) == expected.frames
     assert chunks[0].frames == 1, "the first leaves after the first frame"
@@ -165,13 +166,13 @@ def test_pieces_at_once_sound_as_in_turn(open_tiny: Open, name: str, parallel: i
 
 def test_a_made_up_voice_is_made_up_first(base: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
     together: list[int] = []
-    original = CodePredictorBatch.expand
+    original = ExpandStage.run
 
-    def counted(self: CodePredictorBatch, hiddens: Any, *arguments: Any) -> Any:
-        together.append(len(hiddens))
-        return original(self, hiddens, *arguments)
+    def counted(self: ExpandStage, arguments: Any) -> Any:
+        together.append(len(arguments))
+        return original(self, arguments)
 
-    monkeypatch.setattr(CodePredictorBatch, "expand", counted)
+    monkeypatch.setattr(ExpandStage, "run", counted)
     speech = base.speak(STORY, split=7, seed=3, max_frames=40, parallel=8)
     first = base.speak(FIRST, split=False, seed=3, max_frames=40)
     assert together[: first.frames] == [1] * first.frames
@@ -222,15 +223,15 @@ def test_another_thread_may_close(model: QwenTTS) -> None:
 
 
 def test_a_failure_of_a_piece(model: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
-    original, runs = CodePredictorBatch.expand, [0]
+    original, runs = ExpandStage.run, [0]
 
-    def failing(self: CodePredictorBatch, *arguments: Any) -> Any:
+    def failing(self: ExpandStage, arguments: Any) -> Any:
         runs[0] += 1
         if runs[0] == 9:
             raise EngineError("the device is gone")
-        return original(self, *arguments)
+        return original(self, arguments)
 
-    monkeypatch.setattr(CodePredictorBatch, "expand", failing)
+    monkeypatch.setattr(ExpandStage, "run", failing)
     with pytest.raises(EngineError, match="the device is gone"):
         model.speak(STORY, split=7, parallel=4, **OPTIONS)
     assert threads() == []
