@@ -50,6 +50,14 @@ void require_dimension(const char *operation, int dimension) {
         refuse(operation, "dimension " + std::to_string(dimension) + " is not 0..3");
 }
 
+void limit_ids(GraphContext &graph, const Tensor &ids, int64_t rows) {
+    const ggml_tensor *source = ids.raw;
+    while (source->view_src != nullptr)
+        source = source->view_src;
+    if ((source->flags & GGML_TENSOR_FLAG_INPUT) != 0)
+        graph.limit_input(source, rows);
+}
+
 bool has_usual_strides(const ggml_tensor *tensor) {
     for (int d = 1; d < 4; ++d) {
         if (tensor->nb[d] != ggml_row_size(tensor->type, tensor->ne[0]) * (d > 1 ? tensor->ne[1] : 1) *

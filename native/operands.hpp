@@ -25,6 +25,9 @@ void require_readable(const char *operation, const Tensor &a);
 void require_type(const char *operation, const Tensor &a, ggml_type type);
 void require_dimension(const char *operation, int dimension);
 
+// Ids that are an input of the graph are checked whenever it is set: there are so many rows.
+void limit_ids(GraphContext &graph, const Tensor &ids, int64_t rows);
+
 bool has_usual_strides(const ggml_tensor *tensor);
 // Most kernels read all values in a line: a tensor with its values out of line is copied first. Dimensions of
 // length 1 may have any stride and still be in line, which some of GGML's checks do not accept: a reshape

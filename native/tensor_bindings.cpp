@@ -131,14 +131,19 @@ void bind_tensors(nb::module_ &m) {
         .def("__repr__", [](const Tensor &t) { return "<Tensor " + describe(t) + ">"; });
     bind_arithmetic(tensor);
     bind_layout(tensor);
-    tensor.def("get_rows", &get_rows, "ids"_a, "Rows of a table as f32 [width, ids].")
+    tensor.def("get_rows", &get_rows, "ids"_a, "Rows of a table as f32 [width, ids]; of planes [width, rows, planes] by ids [n, planes].")
+        .def("unfold", &unfold, "taps"_a, "dilation"_a = 1,
+             "[channels, time - 1 + reach, lanes] -> the windows of a convolution, [taps * channels, time * lanes].")
+        .def("depthwise_conv1d", &depthwise_conv1d, "kernel"_a,
+             "[channels, time - 1 + taps, lanes] by a kernel [channels, taps] -> [channels, time, lanes].")
         .def("set_rows", &set_rows, "values"_a, "ids"_a,
              "self with `values` written at rows `ids`: read self through it.")
         .def("rope", &rope, "positions"_a, "dimensions"_a, "theta"_a,
              "Rotary embedding over half-split pairs.")
         .def("flash_attention", &flash_attention, "keys"_a, "values"_a, "mask"_a, "scale"_a)
         .def("attention", &attention, "keys"_a, "values"_a, "positions"_a, "scale"_a, "window"_a = 0,
-             "causal"_a = true);
+             "causal"_a = true, "slots"_a.none() = nb::none(),
+             "Keys [head_dim, positions, kv_heads, slots]: queries of sequence n read slot n, or slots[n].");
     tensor.def(
         "conv1d",
         [](const Tensor &x, std::shared_ptr<const kernels::ConvPlan> plan, const Tensor *residual) {

@@ -1,9 +1,9 @@
 """Convolutions without their edges: sums of products with matrices, one per tap, over channels-last activations.
 
 This is the only place that knows how a convolution becomes operations of the engine. The CPU has one that does all;
-elsewhere it is a sum of matrix products over shifted views of the input (quicker in stock GGML than one product over
-the taps side by side). Weights are float32 whatever the file holds: a half precision matrix would round the
-activations too.
+elsewhere it is one product over the taps side by side: on a GPU, whose time goes into launching operations and into
+moving values, that beats a sum of products over shifted views. Weights are float32 whatever the file holds: a half
+precision matrix would round the activations too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from ..engine import ConvPlan, Tensor, WeightScope
+from .lanes import apart, joined
 
 
 class Taps(Protocol):
@@ -24,7 +25,7 @@ class Taps(Protocol):
         """How many neighbouring inputs an output reads, gaps included."""
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """x [inputs, (time - 1) * stride + reach] -> [outputs, time], plus the residual [outputs, time]."""
+        """x [inputs, (time - 1) * stride + reach, lanes] -> [outputs, time, lanes], plus the residual, which is as long."""
 
 
 class FusedTaps:
@@ -43,22 +44,25 @@ class FusedTaps:
         return x.conv1d(self._plan, residual)
 
 
-class ShiftedTaps:
-    """`Taps` of stride 1 as matrix products over shifted views, which every device has."""
+class UnfoldedTaps:
+    """`Taps` of stride 1 as one matrix product over windows of the input, which every device has."""
 
     def __init__(
         self, scope: WeightScope, matrices: np.ndarray, bias: np.ndarray | None, dilation: int
     ) -> None:
         """From matrices [taps, outputs, inputs]."""
-        self.reach = (len(matrices) - 1) * dilation + 1
+        self._count, outputs, inputs = matrices.shape
+        self.reach = (self._count - 1) * dilation + 1
         self._dilation = dilation
-        self._matrices = _constants(scope, matrices)
+        side_by_side = matrices.transpose(1, 0, 2).reshape(outputs, self._count * inputs)
+        self._matrix = scope.constant("taps", np.ascontiguousarray(side_by_side), matrix=True)
         self._bias = None if bias is None else scope.constant("tap_bias", bias)
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """x [inputs, time - 1 + reach] -> [outputs, time]."""
-        y = _sum_of_products(self._matrices, x, x.shape[1] - self.reach + 1, self._dilation)
-        return _plus(y, self._bias, residual)
+        """x [inputs, time - 1 + reach, lanes] -> [outputs, time, lanes]."""
+        windows = joined(x) if self._count == 1 else x.unfold(self._count, self._dilation)
+        y = self._matrix @ windows
+        return apart(_plus(y, self._bias, None if residual is None else joined(residual)), x.shape[2])
 
 
 class StridedTaps:
@@ -72,13 +76,14 @@ class StridedTaps:
         self._missing = steps * stride - self.reach
         weight = np.pad(weight, ((0, 0), (0, 0), (0, self._missing)))
         by_step = weight.reshape(outputs, inputs, steps, stride).transpose(2, 0, 3, 1)
-        self._taps = ShiftedTaps(scope, by_step.reshape(steps, outputs, stride * inputs), bias, 1)
+        self._taps = UnfoldedTaps(scope, by_step.reshape(steps, outputs, stride * inputs), bias, 1)
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """x [inputs, (time - 1) * stride + reach] -> [outputs, time]."""
+        """x [inputs, (time - 1) * stride + reach, lanes] -> [outputs, time, lanes]."""
         if self._missing:
             x = x.pad(1, 0, self._missing)
-        return self._taps(x.reshape(x.shape[0] * self._stride, x.shape[1] // self._stride), residual)
+        inputs, time, lanes, _ = x.shape
+        return self._taps(x.reshape(inputs * self._stride, time // self._stride, lanes), residual)
 
 
 class ShiftedGroupedTaps:
@@ -108,7 +113,7 @@ def matrix_taps(scope: WeightScope, matrices: np.ndarray, bias: np.ndarray | Non
     """Return `Taps` of matrices [taps, outputs, inputs] as the device of the weights computes them best."""
     if scope.weights.on_cpu:
         return FusedTaps(ConvPlan(np.ascontiguousarray(matrices), bias))
-    return ShiftedTaps(scope, matrices, bias, 1)
+    return UnfoldedTaps(scope, matrices, bias, 1)
 
 
 def kernel_taps(
@@ -196,7 +201,7 @@ def _taps(kernel: _Kernel, stride: int, dilation: int, groups: int, many: bool) 
         return ShiftedGroupedTaps(scope, weight, bias, dilation, groups)
     if stride > 1:
         return StridedTaps(scope, weight, bias, stride)
-    return ShiftedTaps(scope, weight.transpose(2, 0, 1), bias, dilation)
+    return UnfoldedTaps(scope, weight.transpose(2, 0, 1), bias, dilation)
 
 
 def _constants(scope: WeightScope, matrices: np.ndarray) -> list[Tensor]:

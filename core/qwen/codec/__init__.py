@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .decoder import CodecDecoder, DecoderSnapshot, DecoderStream
+from .decoder import CodecDecoder, DecoderStream
 from .encoder import CodecEncoder
+from .lanes import DecoderSnapshot
 from .shared_lane import AnyDecoderStream, SharedLane
 
 __all__ = [
