@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .batch import CodecBatch
 from .decoder import CodecDecoder, DecoderStream
 from .encoder import CodecEncoder
 from .lanes import DecoderSnapshot
@@ -9,6 +10,7 @@ from .shared_lane import AnyDecoderStream, SharedLane
 
 __all__ = [
     "AnyDecoderStream",
+    "CodecBatch",
     "CodecDecoder",
     "CodecEncoder",
     "DecoderSnapshot",
