@@ -103,11 +103,11 @@ class CodecBatch:
         """Decode all pieces, as many frames of each at a time as a stream alone would."""
         width = self.decoder.widest
         while width:
-            able = [piece for piece in pieces if piece.frames_left(width) and piece.error is None]
-            if not able:
-                width //= 2
+            able = [piece for piece in pieces if piece.has_left(width)]
             for together in self._shared_runs(sorted(able, key=lambda piece: piece.lane), width):
                 self._run(together, width)
+            if not able:
+                width //= 2
 
     def _run(self, pieces: Sequence[_Piece], width: int) -> None:
         lanes = [piece.lane for piece in pieces]
@@ -140,9 +140,9 @@ class _Piece:
         self.error: EngineError | None = None
         self._codes, self._frame_samples, self._done = codes, frame_samples, 0
 
-    def frames_left(self, width: int) -> bool:
-        """Tell whether that many frames are left."""
-        return len(self._codes) - self._done >= width
+    def has_left(self, width: int) -> bool:
+        """Tell whether that many frames are left to decode."""
+        return self.error is None and len(self._codes) - self._done >= width
 
     def next(self, width: int) -> Codes:
         """Return the codes of the next frames."""
