@@ -13,6 +13,7 @@ import numpy as np
 
 from ..engine import Tensor, WeightScope
 from .activations import Activation, Identity
+from .lanes import channels_first, time_first
 from .streaming import Allocate, Memory, with_left_context
 from .taps import Taps, bias_of, kernel_of, kernel_shape, kernel_taps, pointwise_taps, transposed_taps
 
@@ -50,13 +51,14 @@ class CausalConv1d:
         padding: Padding = "zeros",
         activation: Activation | None = None,
         many: bool = False,
+        by_time: bool = False,
     ) -> None:
-        """`many` says that outputs are computed many at a time, never one by one; see `kernel_taps`."""
+        """For `many`, outputs computed many at a time, never one by one, and `by_time` see `kernel_taps`."""
         _, self._inputs, kernel = kernel_shape(scope)
         _require_multiple(kernel, stride)
         if stride > 1 and dilation > 1:
             raise ValueError("a convolution cannot have both a stride and a dilation here")
-        self._taps = kernel_taps(scope, stride=stride, dilation=dilation, many=many)
+        self._taps = kernel_taps(scope, stride=stride, dilation=dilation, many=many, by_time=by_time)
         self._stride, self._padding, self._activation = stride, padding, activation or Identity()
         self._past = self._taps.reach - stride
 
@@ -87,12 +89,16 @@ class CausalConvTranspose1d:
     to the input.
     """
 
-    def __init__(self, scope: WeightScope, *, stride: int, activation: Activation | None = None) -> None:
+    def __init__(
+        self, scope: WeightScope, *, stride: int, activation: Activation | None = None, by_time: bool = False
+    ) -> None:
+        """For `by_time` see `kernel_taps`."""
         inputs, outputs, kernel = kernel_shape(scope)
         _require_multiple(kernel, stride)
         self._taps = transposed_taps(scope, stride)
         self._inputs, self._outputs, self._stride = inputs, outputs, stride
         self._activation = activation or Identity()
+        self._by_time = by_time and not scope.weights.on_cpu
         self._past = self._taps.reach - 1
 
     def memory(self, allocate: Allocate) -> Memory | None:
@@ -103,7 +109,8 @@ class CausalConvTranspose1d:
         """x [inputs, time, lanes] -> [outputs, time * stride, lanes]."""
         time, lanes = x.shape[1:3]
         x = with_left_context(x, self._past, memory, self._activation)
-        return self._taps(x).reshape(self._outputs, time * self._stride, lanes)
+        y = self._taps(x).reshape(self._outputs, time * self._stride, lanes)
+        return channels_first(time_first(y), lanes) if self._by_time else y
 
 
 class CausalDepthwiseConv1d:
