@@ -28,6 +28,15 @@ bool splits_rows(const ggml_tensor *tensor, const Shape &shape) {
            tensor->nb[1] >= tensor->nb[0] * static_cast<size_t>(tensor->ne[0]);
 }
 
+// Whether a new shape only joins the parts of rows that splitting has made.
+bool joins_rows(const ggml_tensor *tensor, const Shape &shape) {
+    return !ggml_is_quantized(tensor->type) && !ggml_is_contiguous(tensor) &&
+           tensor->nb[0] == ggml_type_size(tensor->type) && tensor->ne[3] == 1 &&
+           tensor->nb[1] == tensor->nb[0] * static_cast<size_t>(tensor->ne[0]) &&
+           shape[0] == tensor->ne[0] * tensor->ne[1] && shape[1] == tensor->ne[2] && shape[2] == 1 &&
+           shape[3] == 1 && tensor->nb[2] >= tensor->nb[1] * static_cast<size_t>(tensor->ne[1]);
+}
+
 // The same values with all dimensions up to this one as one line: GPU kernels pad any length of the first
 // dimension, but of the second one only 65535.
 Tensor pad_in_line(const Tensor &a, int dimension, int64_t before, int64_t after) {
@@ -56,6 +65,8 @@ Tensor reshape(const Tensor &a, const std::vector<int64_t> &shape) {
         return node(graph,
                     ggml_view_3d(graph->room(), a.raw, full[0], full[1], full[2], part, a.raw->nb[1], 0));
     }
+    if (joins_rows(a.raw, full))
+        return node(graph, ggml_view_2d(graph->room(), a.raw, full[0], full[1], a.raw->nb[2], 0));
     return node(graph, ggml_reshape_4d(graph->room(), dense(a).raw, full[0], full[1], full[2], full[3]));
 }
 

@@ -21,9 +21,12 @@ class _Snake(Activation):
     _fused_name = "snake"
 
     def __init__(self, scope: WeightScope, frequency: np.ndarray, magnitude: np.ndarray) -> None:
-        shape = (-1,) if scope.weights.on_cpu else (-1, 1)
-        self.frequency = scope.constant("frequency", frequency.astype(np.float32).reshape(shape))
-        self.magnitude = scope.constant("magnitude", magnitude.astype(np.float32).reshape(shape))
+        frequency, magnitude = frequency.astype(np.float32), magnitude.astype(np.float32)
+        self.frequency = scope.constant("frequency", frequency)
+        self.magnitude = scope.constant("magnitude", magnitude)
+        # A view as a column would be an operation between those that are to be found side by side.
+        self._frequencies = scope.constant("frequencies", frequency[:, None])
+        self._magnitudes = scope.constant("magnitudes", magnitude[:, None])
 
     @property
     def _vectors(self) -> list[Tensor]:
@@ -32,7 +35,7 @@ class _Snake(Activation):
     def by_steps(self, x: Tensor) -> Tensor:
         """Five operations, which GPU backends fuse where they find them one after the other over [time, channels]."""
         lines = time_first(x)
-        lines = lines + (lines * self.frequency).sin().sqr() * self.magnitude
+        lines = lines + (lines * self._frequencies).sin().sqr() * self._magnitudes
         return channels_first(lines, x.shape[2])
 
 

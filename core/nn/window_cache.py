@@ -27,24 +27,22 @@ class WindowView:
     Attributes:
         cache: whose view it is.
         graph: who reads it.
-        count: how many lanes.
+        lanes: how many lanes.
         positions: i32 [lanes * tokens], positions of the new tokens in their sequences.
         rows: i32 [lanes * tokens], where they are stored, counted over the places of all lanes.
         chosen: i32 [lanes], which lanes they are; None for the first ones.
         places: i32 [lanes * tokens], where they are stored in their lanes, for the fused operation; else None.
-        mask: f16 [places, tokens, lanes], 0 where a key is seen and -inf elsewhere; None for the fused operation.
-        planes: i32 [lanes, kv_heads], `chosen` for each head; None without a mask.
+        mask: f16 [places, tokens, 1, lanes], 0 where a key is seen and -inf elsewhere; None for the fused operation.
     """
 
     cache: WindowCache
     graph: Graph
-    count: int
+    lanes: int
     positions: Tensor
     rows: Tensor
     chosen: Tensor | None
     places: Tensor | None
     mask: Tensor | None
-    planes: Tensor | None
 
     @property
     def sight(self) -> WindowView:
@@ -59,22 +57,24 @@ class WindowView:
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, config: TransformerConfig) -> Tensor:
         """Attention of queries [head_dim, heads, lanes * tokens] to what `WindowLayer.append` returned."""
         scale = 1 / math.sqrt(config.head_dim)
+        by_head = keys.permute(0, 2, 1, 3)
         if self.places is not None:
-            keys, values = keys.permute(0, 1, 3, 2), values.permute(0, 1, 3, 2)
-            return query.attention(
-                keys, values, self.places, scale, window=config.window, slots=self.chosen
-            )
-        head_dim, heads, count, _ = query.shape
-        lanes = keys.shape[2]
-        by_lane = query.reshape(head_dim, heads, count // lanes, lanes).permute(0, 3, 1, 2)
-        weights = (keys @ by_lane).softmax(scale, self.mask)
-        mixed = values.transpose().contiguous() @ weights
-        return mixed.permute(0, 2, 3, 1).contiguous().reshape(head_dim * heads, count)
+            values = values.permute(0, 2, 1, 3)
+            window, slots = config.window, self.chosen
+            return query.attention(by_head, values, self.places, scale, window=window, slots=slots)
+        head_dim, kv_heads, places, lanes = values.shape
+        tokens = query.shape[2] // lanes
+        queries = query.reshape(head_dim, config.heads, tokens, lanes).permute(0, 2, 1, 3)
+        weights = (by_head @ queries).softmax(scale, self.mask)
+        # Transposed as one matrix for each lane, which GPUs do in tiles.
+        turned = values.reshape(head_dim * kv_heads, places, lanes).transpose().contiguous()
+        mixed = turned.reshape(places, head_dim, kv_heads, lanes) @ weights
+        return mixed.permute(0, 2, 1, 3).contiguous().reshape(head_dim * config.heads, tokens * lanes)
 
 
 @dataclass(frozen=True)
 class WindowLayer:
-    """The memory of one layer inside one graph: keys and values [head_dim, places, lanes, kv_heads]."""
+    """The memory of one layer inside one graph: keys and values [head_dim, kv_heads, places, lanes]."""
 
     sight: WindowView
     keys: Tensor
@@ -83,19 +83,21 @@ class WindowLayer:
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store keys, values [head_dim, lanes * tokens, kv_heads] of the new tokens.
 
-        Returns all that is kept, [head_dim, places, lanes, kv_heads]: of the lanes of the view where attention reads a
+        Returns all that is kept, [head_dim, kv_heads, places, lanes]: of the lanes of the view where attention reads a
         mask or they are the first ones, else of all for the fused operation.
         """
         return self._store(self.keys, keys), self._store(self.values, values)
 
     def _store(self, kept: Tensor, new: Tensor) -> Tensor:
-        head_dim, places, lanes, heads = kept.shape
-        stored = kept.reshape(head_dim, places * lanes, heads).set_rows(new, self.sight.rows)
-        if self.sight.planes is None:
-            by_lane = stored.reshape(head_dim, places, lanes, heads)
-            return by_lane if self.sight.chosen is not None else by_lane.slice(2, 0, self.sight.count)
-        chosen = stored.reshape(head_dim * places, lanes, heads).get_rows(self.sight.planes)
-        return chosen.reshape(head_dim, places, chosen.shape[1], heads)
+        head_dim, heads, places, lanes = kept.shape
+        rows = new.permute(0, 2, 1).reshape(head_dim * heads, new.shape[1])
+        stored = kept.reshape(head_dim * heads, places * lanes).set_rows(rows, self.sight.rows)
+        if self.sight.chosen is None:
+            return stored.reshape(head_dim, heads, places, lanes).slice(3, 0, self.sight.lanes)
+        if self.sight.mask is None:
+            return stored.reshape(head_dim, heads, places, lanes)
+        chosen = stored.reshape(head_dim * heads * places, lanes).get_rows(self.sight.chosen)
+        return chosen.reshape(head_dim, heads, places, self.sight.lanes)
 
 
 class WindowCache:
@@ -132,28 +134,26 @@ class WindowCache:
             self._places = 2 * self._kept_back + 4 * longest
         self._engine, self.lanes = engine, lanes
         self.lengths, self._firsts = [0] * lanes, [0] * lanes
-        shape = (config.head_dim, self._places, lanes, config.kv_heads)
+        shape = (config.head_dim, config.kv_heads, self._places, lanes)
         self._state = engine.state({name: (shape, "f32") for name in self._names()})
 
     def kept(self, part: str, layer: int) -> Tensor:
-        """Return the "keys" or "values" of one layer, [head_dim, places, lanes, kv_heads]."""
+        """Return the "keys" or "values" of one layer, [head_dim, kv_heads, places, lanes]."""
         return self._state[f"{part}.{layer}"]
 
     def view(self, graph: Graph, count: int, tokens: int, chosen: Tensor | None) -> WindowView:
         """Return `count` lanes inside `graph`, which gains the inputs of `feed`: `chosen` ones, i32 [count], or
         the first ones."""
         total = count * tokens
-        places = mask = planes = None
-        if not self._masked:
-            places = graph.input("places", (total,), "i32")
+        places = mask = None
+        if self._masked:
+            mask = graph.input("mask", (self._places, tokens, 1, count), "f16")
         else:
-            mask = graph.input("mask", (self._places, tokens, count), "f16")
-            if chosen is not None:
-                planes = graph.input("planes", (count, self._config.kv_heads), "i32")
+            places = graph.input("places", (total,), "i32")
         positions, rows = (graph.input(name, (total,), "i32") for name in ("positions", "rows"))
-        return WindowView(self, graph, count, positions, rows, chosen, places, mask, planes)
+        return WindowView(self, graph, count, positions, rows, chosen, places, mask)
 
-    def feed(self, lanes: Sequence[int], tokens: int, *, chosen: bool) -> dict[str, np.ndarray]:
+    def feed(self, lanes: Sequence[int], tokens: int) -> dict[str, np.ndarray]:
         """Return the inputs of a program that adds the next `tokens` positions to each of some lanes."""
         numbers = np.array(lanes, np.int32)
         positions = np.array(self.lengths, np.int32)[numbers, None] + np.arange(tokens, dtype=np.int32)
@@ -165,12 +165,10 @@ class WindowCache:
             places = positions - np.array(self._firsts, np.int32)[numbers, None]
         rows = places + numbers[:, None] * np.int32(self._places)
         inputs = {"positions": positions.reshape(-1), "rows": rows.reshape(-1)}
-        if not self._masked:
-            inputs["places"] = places.reshape(-1)
-        else:
+        if self._masked:
             inputs["mask"] = self._mask(positions)
-            if chosen:
-                inputs["planes"] = np.tile(numbers, (self._config.kv_heads, 1))
+        else:
+            inputs["places"] = places.reshape(-1)
         return inputs
 
     def advance(self, lanes: Sequence[int], tokens: int) -> None:
@@ -186,20 +184,20 @@ class WindowCache:
         """Have a graph copy a lane of another cache of the same kind."""
         self.lengths[lane], self._firsts[lane] = source.lengths[source_lane], source._firsts[source_lane]
         for name in self._names():
-            there = graph.use(source._state[name]).slice(2, source_lane, 1)
-            graph.effect(there.copy_to(graph.use(self._state[name]).slice(2, lane, 1)))
+            there = graph.use(source._state[name]).slice(3, source_lane, 1)
+            graph.effect(there.copy_to(graph.use(self._state[name]).slice(3, lane, 1)))
 
     def _names(self) -> list[str]:
         return [f"{part}.{layer}" for layer in range(self._config.layers) for part in ("keys", "values")]
 
     def _mask(self, positions: np.ndarray) -> np.ndarray:
-        """Return the mask, float16 [lanes, tokens, places], of new tokens at positions [lanes, tokens]."""
+        """Return the mask, float16 [lanes, 1, tokens, places], of new tokens at positions [lanes, tokens]."""
         last = positions[:, -1:]
         # After the run, the ring holds at each place the last position that belongs there.
         held = last - (last - np.arange(self._places, dtype=np.int32)) % np.int32(self._places)
         distance = positions[:, :, None] - held[:, None, :]
         seen = (distance >= 0) & (distance < self._config.window) & (held >= 0)[:, None, :]
-        return np.where(seen, np.float16(0), np.float16(-np.inf))
+        return np.where(seen, np.float16(0), np.float16(-np.inf))[:, None]
 
     def _slide(self, lane: int, tokens: int) -> None:
         """Move the window of a lane to the front if the new tokens would not fit behind it."""
@@ -209,7 +207,7 @@ class WindowCache:
         kept = min(self._kept_back, used)
         graph = self._engine.graph()
         for name in self._names():
-            own = graph.use(self._state[name]).slice(2, lane, 1)
-            graph.effect(own.slice(1, used - kept, kept).copy_to(own.slice(1, 0, kept)))
+            own = graph.use(self._state[name]).slice(3, lane, 1)
+            graph.effect(own.slice(2, used - kept, kept).copy_to(own.slice(2, 0, kept)))
         graph.program({})()
         self._firsts[lane] = self.lengths[lane] - kept

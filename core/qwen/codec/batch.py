@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...closing import Closing
+from ...engine import Engine
 from ...errors import EngineError
 from .decoder import CodecDecoder
 from .lanes import DecoderLanes, DecoderSnapshot
@@ -33,7 +34,7 @@ class CodecBatch:
         """`capacity` is how many streams go together at most, as a rule."""
         self.decoder = decoder
         self.capacity = capacity
-        self._most_frames = FRAMES_ON_CPU if decoder.engine.is_cpu else FRAMES_ELSEWHERE
+        self._most_frames = most_frames(decoder.engine)
         self._residents: list[BatchStream | None] = []  # by lane
         self._lanes: DecoderLanes | None = None
 
@@ -192,6 +193,11 @@ class BatchStream(Closing):
         if not self.closed:
             self._batch.leave(self)
             self.closed, self.beginning = True, None
+
+
+def most_frames(engine: Engine) -> int:
+    """Return how many frames of all streams one run has at most."""
+    return FRAMES_ON_CPU if engine.is_cpu else FRAMES_ELSEWHERE
 
 
 def _without_much_padding(count: int, width: int) -> int:

@@ -21,7 +21,7 @@ from ...formats.qwen_layout import decoder_layout
 from ...nn.precision import Float32Scope
 from ...nn.stages import compute, named
 from .attention import exact_attention
-from .lanes import DecoderLanes, DecoderSnapshot, LaneSizes, by_codebook
+from .lanes import DecoderLanes, DecoderSnapshot, LaneSizes
 from .network import DecoderNetwork
 
 WIDEST = 16
@@ -48,7 +48,7 @@ class CodecDecoder:
         self.frame_samples = math.prod(sizes.upsample_strides) * math.prod(sizes.dac_strides)
         attention = exact_attention(sizes.transformer, engine)
         self._network = DecoderNetwork(Float32Scope.of(weights.scope("tok_dec.")), sizes, attention)
-        self._lane_sizes = LaneSizes(self.codebooks, widest, attention)
+        self._lane_sizes = LaneSizes(widest, attention)
         self._idle: list[DecoderLanes] = []
         self._lock = Lock()
 
@@ -92,9 +92,10 @@ class CodecDecoder:
         frames = len(codes)
         graph = self.engine.graph()
         positions = graph.input("positions", (frames,), "i32")
-        found = named(self._network.stages(graph.input("codes", (frames, self.codebooks), "i32"), positions))
+        quantizer = self._network.quantizer
+        found = named(self._network.stages(quantizer.input(graph, frames), positions))
         places = np.arange(frames, dtype=np.int32)
-        return compute(graph, found, codes=by_codebook(codes), positions=places)
+        return compute(graph, found, codes=quantizer.feed(codes), positions=places)
 
     def check(self, codes: NDArray[np.integer]) -> None:
         """Raise ValueError unless codes are integers [frames, codebooks] that the codebooks have."""

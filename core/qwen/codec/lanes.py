@@ -25,12 +25,10 @@ class LaneSizes:
     """What the memory of streams depends on.
 
     Attributes:
-        codebooks: codes of a frame.
         widest: most frames of one stream in a run.
         attention: the decoder's transformer.
     """
 
-    codebooks: int
     widest: int
     attention: TransformerConfig
 
@@ -78,6 +76,11 @@ class DecoderLanes:
         self._silence: StreamState[DecoderMemory] | None = None
         self._programs: OrderedDict[_Width, Program] = OrderedDict()
 
+    @property
+    def operations(self) -> int:
+        """How many operations the last run had."""
+        return next(reversed(self._programs.values())).operations
+
     def begin(self, lane: int, snapshot: DecoderSnapshot | None = None) -> None:
         """Let a lane begin at silence, or where the snapshot was taken."""
         graph = self._engine.graph()
@@ -96,12 +99,12 @@ class DecoderLanes:
         padded = self._padded(count)
         first = list(lanes) == list(range(padded))
         places = [*lanes, *[self.count] * (padded - count)]
-        tokens = np.zeros((padded * frames, self._sizes.codebooks), np.int32)
+        tokens = np.zeros((padded * frames, codes.shape[2]), np.int32)
         tokens[: count * frames] = codes.reshape(count * frames, -1)
-        inputs = self._held.cache.feed(places, frames, chosen=not first)
+        inputs = self._held.cache.feed(places, frames)
         if not first:
             inputs["lanes"] = np.array(places, np.int32)
-        arrays = self._program(_Width(padded, frames, first))(codes=by_codebook(tokens), **inputs)
+        arrays = self._program(_Width(padded, frames, first))(codes=self._network.quantizer.feed(tokens), **inputs)
         self._held.cache.advance(lanes, frames)
         samples: NDArray[np.float32] = arrays["samples"].reshape(padded, -1)
         return samples[:count]
@@ -143,15 +146,10 @@ class DecoderLanes:
 
     def _build(self, width: _Width) -> Program:
         graph = self._engine.graph()
-        tokens = width.lanes * width.frames
-        codes = graph.input("codes", (tokens, self._sizes.codebooks), "i32")
+        codes = self._network.quantizer.input(graph, width.lanes * width.frames)
         chosen = None if width.first else graph.input("lanes", (width.lanes,), "i32")
         view = self._held.cache.view(graph, width.lanes, width.frames, chosen)
         memory = self._held.memory.view(graph, width.lanes, chosen)
         samples = result(self._network.stages(codes, view.positions, view, memory, width.lanes))
         return graph.program({"samples": samples})
 
-
-def by_codebook(codes: NDArray[np.integer]) -> NDArray[np.int32]:
-    """Return codes [frames, codebooks] as programs take them, [codebooks, frames]."""
-    return np.ascontiguousarray(codes.T, dtype=np.int32)

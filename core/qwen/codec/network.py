@@ -31,7 +31,7 @@ class DecoderNetwork:
     """Quantiser, convolution, transformer, upsampling, waveform decoder; weights `tok_dec.*`."""
 
     def __init__(self, scope: WeightScope, sizes: CodecDecoderSizes, attention: TransformerConfig) -> None:
-        self._quantizer = SplitDequantizer(scope, sizes.semantic_quantizers, sizes.quantizers)
+        self.quantizer = SplitDequantizer.of(scope, sizes.semantic_quantizers, sizes.quantizers)
         self._entry = CausalConv1d(scope.scope("pre_conv."))
         self._transformer = DecoderTransformer(scope.scope("pre_tfm."), attention)
         self._upsample = [
@@ -56,12 +56,12 @@ class DecoderNetwork:
         memory: DecoderMemory | None = None,
         lanes: int = 1,
     ) -> Stages:
-        """codes int32 [lanes * time, codebooks] at positions int32 [lanes * time], lane by lane.
+        """codes, of `quantizer.input`, at positions int32 [lanes * time], lane by lane.
 
         Returns samples [1, time * samples per frame, lanes], -1 to 1. Without cache and memory, the codes are one whole
         sequence.
         """
-        x = yield from self._quantizer.stages(codes)
+        x = yield from self.quantizer.stages(codes)
         x = self._entry(apart(x, lanes), memory.entry if memory else None)
         yield "pre_conv", x
         x = yield from self._transformer.stages(joined(x), positions, cache)

@@ -6,33 +6,102 @@ of transformers. The second chain does not see what the first one coded: both st
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine import Tensor, WeightScope
+from ...engine import Graph, Tensor, WeightScope
 from ...nn.conv import CausalConv1d
-from ...nn.rvq import CodebookSum, nearest_entries
+from ...nn.rvq import CodebookSum, JoinedCodebooks, nearest_entries
 from ...nn.stages import Stages
+from ...nn.taps import Taps, bias_of, kernel_of, matrix_taps
 
 
-class SplitDequantizer:
+class SplitDequantizer(ABC):
     """Codes to latent vectors; weights `vq_first.*` and `vq_rest.*`, each codebooks and an `output_proj`."""
 
+    @staticmethod
+    def of(scope: WeightScope, semantic: int, total: int) -> SplitDequantizer:
+        """Return what computes it best on the device of the weights."""
+        kind = _Summed if scope.weights.on_cpu else _Joined
+        return kind(scope, semantic, total)
+
+    @abstractmethod
+    def input(self, graph: Graph, time: int) -> Tensor:
+        """Return the input "codes" of a graph."""
+
+    @abstractmethod
+    def feed(self, codes: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return codes [time, codebooks] as that input takes them."""
+
+    @abstractmethod
+    def chains(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the chain of meaning and the chain of sound stand for, [latent, time] each."""
+
+    def stages(self, codes: Tensor) -> Stages:
+        """From the input "codes" -> [latent, time], the sum of what the two chains stand for."""
+        first, rest = self.chains(codes)
+        yield "rvq_first", first
+        yield "rvq_rest", rest
+        yield "rvq_out", (x := first + rest)
+        return x
+
+
+class _Summed(SplitDequantizer):
+    """Entries are summed before they are projected."""
+
     def __init__(self, scope: WeightScope, semantic: int, total: int) -> None:
-        self._semantic = semantic
+        self._semantic, self._total = semantic, total
         self._first = CodebookSum(scope.scope("vq_first."), semantic)
         self._first_projection = CausalConv1d(scope.scope("vq_first.output_proj."))
         self._rest = CodebookSum(scope.scope("vq_rest."), total - semantic)
         self._rest_projection = CausalConv1d(scope.scope("vq_rest.output_proj."))
 
-    def stages(self, codes: Tensor) -> Stages:
-        """codes int32 [time, codebooks] -> [latent, time], the sum of what the two chains stand for."""
+    def input(self, graph: Graph, time: int) -> Tensor:
+        """Codebook by codebook."""
+        return graph.input("codes", (time, self._total), "i32")
+
+    def feed(self, codes: NDArray[np.integer]) -> NDArray[np.int32]:
+        """[codebooks, time]."""
+        return np.ascontiguousarray(codes.T, dtype=np.int32)
+
+    def chains(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum, then project."""
         first = self._first_projection(self._first(codes, 0))
-        yield "rvq_first", first
-        rest = self._rest_projection(self._rest(codes, self._semantic))
-        yield "rvq_rest", rest
-        yield "rvq_out", (x := first + rest)
-        return x
+        return first, self._rest_projection(self._rest(codes, self._semantic))
+
+
+class _Joined(SplitDequantizer):
+    """One lookup, and products that sum and project at once."""
+
+    def __init__(self, scope: WeightScope, semantic: int, total: int) -> None:
+        names = [f"vq_first.{index}" for index in range(semantic)]
+        names += [f"vq_rest.{index}" for index in range(total - semantic)]
+        self._codebooks = JoinedCodebooks(scope, names)
+        self._semantic = semantic
+        self._first = _repeated_projection(scope.scope("vq_first.output_proj."), semantic)
+        self._rest = _repeated_projection(scope.scope("vq_rest.output_proj."), total - semantic)
+
+    def input(self, graph: Graph, time: int) -> Tensor:
+        """Frame by frame."""
+        return graph.input("codes", (self._codebooks.count, time), "i32")
+
+    def feed(self, codes: NDArray[np.integer]) -> NDArray[np.int32]:
+        """[time, codebooks], rows of the joined table."""
+        return self._codebooks.rows(codes)
+
+    def chains(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Products with a repeated projection."""
+        entries = self._codebooks(codes)
+        middle = self._semantic * self._codebooks.width
+        rest = entries.slice(0, middle, entries.shape[0] - middle)
+        return self._first(entries.slice(0, 0, middle)), self._rest(rest)
+
+
+def _repeated_projection(scope: WeightScope, count: int) -> Taps:
+    """Return the `Taps` of a matrix `weight` (outputs, inputs, 1) for vectors that are `count` parts of a sum."""
+    return matrix_taps(scope, np.tile(kernel_of(scope)[None, :, :, 0], (1, 1, count)), bias_of(scope))
 
 
 class SplitQuantizer:
