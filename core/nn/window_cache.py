@@ -69,7 +69,7 @@ class WindowView:
         # Transposed as one matrix for each lane, which GPUs do in tiles.
         turned = values.reshape(head_dim * kv_heads, places, lanes).transpose().contiguous()
         mixed = turned.reshape(places, head_dim, kv_heads, lanes) @ weights
-        return mixed.permute(0, 2, 1, 3).contiguous().reshape(head_dim * config.heads, tokens * lanes)
+        return mixed.permute(0, 2, 1, 3).reshape(head_dim * config.heads, tokens * lanes)
 
 
 @dataclass(frozen=True)

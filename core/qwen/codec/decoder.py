@@ -18,7 +18,7 @@ from ...engine import Engine, Weights
 from ...formats.layout import require_layout
 from ...formats.qwen import CodecFile
 from ...formats.qwen_layout import decoder_layout
-from ...nn.precision import Float32Scope
+from ...nn.precision import FoldedScope, Float32Scope
 from ...nn.stages import compute, named
 from .attention import exact_attention
 from .lanes import DecoderLanes, DecoderSnapshot, LaneSizes
@@ -47,7 +47,8 @@ class CodecDecoder:
         self.entries = sizes.codebook_entries
         self.frame_samples = math.prod(sizes.upsample_strides) * math.prod(sizes.dac_strides)
         attention = exact_attention(sizes.transformer, engine)
-        self._network = DecoderNetwork(Float32Scope.of(weights.scope("tok_dec.")), sizes, attention)
+        scope = (Float32Scope if engine.is_cpu else FoldedScope)(weights, "tok_dec.")
+        self._network = DecoderNetwork(scope, sizes, attention)
         self._lane_sizes = LaneSizes(widest, attention)
         self._idle: list[DecoderLanes] = []
         self._lock = Lock()
