@@ -91,8 +91,8 @@ Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor
         limit_ids(*graph, *slots, k.raw->ne[3]);
         operands.push_back(dense(*slots).raw);
     }
-    return fused("attention", graph, std::move(operands),
-                 q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2], kernels::attention, std::move(settings));
+    return fused("attention", graph, std::move(operands), q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2],
+                 kernels::attention, std::move(settings));
 }
 
 }  // namespace ggtts

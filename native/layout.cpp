@@ -196,9 +196,8 @@ Tensor get_rows(const Tensor &table, const Tensor &ids) {
     const auto graph = common_graph("get_rows", {&table, &ids});
     require_readable("get_rows", table);
     require_type("get_rows", ids, GGML_TYPE_I32);
-    // Ids are [rows], or [rows, planes] of a table [width, length, planes].
-    const ggml_tensor *t = table.raw, *i = ids.raw;
-    if (t->ne[3] != 1 || i->ne[1] != t->ne[2] || i->ne[2] != 1 || i->ne[3] != 1) {
+    if (table.raw->ne[2] != 1 || table.raw->ne[3] != 1 || ids.raw->ne[1] != 1 || ids.raw->ne[2] != 1 ||
+        ids.raw->ne[3] != 1) {
         refuse("get_rows",
                "needs a matrix and a list of ids, got " + describe(table) + " and " + describe(ids));
     }
@@ -206,8 +205,8 @@ Tensor get_rows(const Tensor &table, const Tensor &ids) {
     return node(graph, ggml_get_rows(graph->room(), table.raw, dense(ids).raw));
 }
 
-// Neighbours in time lie next to each other, so a window of them is a column. GGML's operation for images sees
-// an image as wide as there are channels, over which a kernel as wide as it moves down.
+// Neighbours in time lie next to each other, so a window of them is a column. GGML's operation for images
+// sees an image as wide as there are channels, over which a kernel as wide as it moves down.
 Tensor unfold(const Tensor &a, int64_t taps, int64_t dilation) {
     const auto graph = common_graph("unfold", {&a});
     require_type("unfold", a, GGML_TYPE_F32);
@@ -220,8 +219,8 @@ Tensor unfold(const Tensor &a, int64_t taps, int64_t dilation) {
     // Of the kernel it reads the size only.
     ggml_tensor *kernel =
         ggml_view_4d(graph->room(), image, channels, taps, 1, 1, image->nb[1], image->nb[2], image->nb[3], 0);
-    ggml_tensor *columns =
-        ggml_im2col(graph->room(), kernel, image, 1, 1, 0, 0, 1, static_cast<int>(dilation), true, GGML_TYPE_F32);
+    ggml_tensor *columns = ggml_im2col(graph->room(), kernel, image, 1, 1, 0, 0, 1,
+                                       static_cast<int>(dilation), true, GGML_TYPE_F32);
     return node(graph, ggml_reshape_2d(graph->room(), columns, taps * channels, time * lanes));
 }
 

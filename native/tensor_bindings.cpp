@@ -131,9 +131,10 @@ void bind_tensors(nb::module_ &m) {
         .def("__repr__", [](const Tensor &t) { return "<Tensor " + describe(t) + ">"; });
     bind_arithmetic(tensor);
     bind_layout(tensor);
-    tensor.def("get_rows", &get_rows, "ids"_a, "Rows of a table as f32 [width, ids]; of planes [width, rows, planes] by ids [n, planes].")
+    tensor.def("get_rows", &get_rows, "ids"_a, "Rows of a table as f32 [width, ids].")
         .def("unfold", &unfold, "taps"_a, "dilation"_a = 1,
-             "[channels, time - 1 + reach, lanes] -> the windows of a convolution, [taps * channels, time * lanes].")
+             "[channels, time - 1 + reach, lanes] -> the windows of a convolution, [taps * channels, time * "
+             "lanes].")
         .def("depthwise_conv1d", &depthwise_conv1d, "kernel"_a,
              "[channels, time - 1 + taps, lanes] by a kernel [channels, taps] -> [channels, time, lanes].")
         .def("set_rows", &set_rows, "values"_a, "ids"_a,

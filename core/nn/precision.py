@@ -70,7 +70,9 @@ class FoldedScope(Float32Scope):
         if scale is None or self.full_name(scale) not in self.weights:
             return matrix
         if name.replace(".weight", ".bias") in self:
-            raise ValueError(f"{self.full_name(name)} has a bias, which a layer scale would have to scale too")
+            raise ValueError(
+                f"{self.full_name(name)} has a bias, which a layer scale would have to scale too"
+            )
         return matrix * self.array(scale)[:, None]
 
 

@@ -50,7 +50,8 @@ class JoinedCodebooks:
 
     def rows(self, codes: np.ndarray) -> np.ndarray:
         """Return codes [time, codebooks] as rows of the table, int32 alike."""
-        return (codes + np.arange(self.count, dtype=np.int32) * self._entries).astype(np.int32)
+        rows: np.ndarray = codes + np.arange(self.count, dtype=np.int32) * self._entries
+        return rows.astype(np.int32)
 
     def __call__(self, rows: Tensor) -> Tensor:
         """rows int32 [codebooks, time] -> [width * codebooks, time]."""

@@ -30,7 +30,9 @@ class Memory:
     chosen: Tensor | None = None
 
     def before(self, x: Tensor, activation: Activation, after: int) -> Tensor:
-        """x [channels, time, n], active, behind what is remembered and before zeros: [channels, length + time + after, n].
+        """x [channels, time, n], active, behind what is remembered and before zeros.
+
+        Returns [channels, length + time + after, n].
 
         Its end is remembered next. That is cut from the result rather than from x, which also puts the write behind
         the only read, so that it may come early.
@@ -113,9 +115,9 @@ class StreamState(Generic[Memories]):
 def with_left_context(
     x: Tensor, length: int, memory: Memory | None, activation: Activation, after: int = 0
 ) -> Tensor:
-    """x [channels, time, lanes], active, behind the `length` inputs before it: [channels, length + time + after, lanes].
+    """x [channels, time, lanes], active, behind the `length` inputs before it.
 
-    Without memory they are zeros, and those `after` always are.
+    Returns [channels, length + time + after, lanes]. Without memory they are zeros, and those `after` always are.
     """
     if memory is not None:
         return memory.before(x, activation, after)

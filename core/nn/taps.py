@@ -25,7 +25,7 @@ class Taps(Protocol):
         """How many neighbouring inputs an output reads, gaps included."""
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """x [inputs, (time - 1) * stride + reach, lanes] -> [outputs, time, lanes], plus the residual, which is as long."""
+        """x [inputs, (time - 1) * stride + reach, lanes] -> [outputs, time, lanes], plus the residual."""
 
 
 class FusedTaps:
@@ -140,8 +140,8 @@ def kernel_taps(
     """Return `Taps` of `weight` (outputs, inputs of a group, kernel) and `bias` as the device computes them best.
 
     `many` says that outputs are computed many at a time. Then the CPU reads float weights where they lie in the file,
-    and there is nothing to load; else they are packed. `by_time` says that what reads the result wants positions side by
-    side, where that is not for the CPU's operations.
+    and there is nothing to load; else they are packed. `by_time` says that what reads the result wants positions side
+    by side, unless that is an operation that only the CPU has.
     """
     kernel = _Kernel(scope, kernel_shape(scope))
     if by_time and not scope.weights.on_cpu and stride == groups == 1:

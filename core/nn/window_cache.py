@@ -197,7 +197,8 @@ class WindowCache:
         held = last - (last - np.arange(self._places, dtype=np.int32)) % np.int32(self._places)
         distance = positions[:, :, None] - held[:, None, :]
         seen = (distance >= 0) & (distance < self._config.window) & (held >= 0)[:, None, :]
-        return np.where(seen, np.float16(0), np.float16(-np.inf))[:, None]
+        mask: np.ndarray = np.where(seen, np.float16(0), np.float16(-np.inf))
+        return mask[:, None]
 
     def _slide(self, lane: int, tokens: int) -> None:
         """Move the window of a lane to the front if the new tokens would not fit behind it."""

@@ -96,7 +96,9 @@ class CodecBatch:
             count = 1 << lane.bit_length()
             roomier = self.decoder.lanes(count)
             if self._lanes is not None:
-                roomier.take_over(self._lanes, [n for n, one in enumerate(self._residents) if one is not None])
+                roomier.take_over(
+                    self._lanes, [n for n, one in enumerate(self._residents) if one is not None]
+                )
             self._lanes = roomier
         return self._lanes
 
@@ -113,7 +115,9 @@ class CodecBatch:
     def _run(self, pieces: Sequence[_Piece], width: int) -> None:
         lanes = [piece.lane for piece in pieces]
         try:
-            samples = self._memory_for(max(lanes)).run(lanes, np.stack([piece.next(width) for piece in pieces]))
+            samples = self._memory_for(max(lanes)).run(
+                lanes, np.stack([piece.next(width) for piece in pieces])
+            )
         except EngineError as error:
             for piece in pieces:
                 piece.error = error

@@ -18,7 +18,7 @@ from ...engine import Engine, Weights
 from ...formats.layout import require_layout
 from ...formats.qwen import CodecFile
 from ...formats.qwen_layout import decoder_layout
-from ...nn.precision import FoldedScope, Float32Scope
+from ...nn.precision import Float32Scope, FoldedScope
 from ...nn.stages import compute, named
 from .attention import exact_attention
 from .lanes import DecoderLanes, DecoderSnapshot, LaneSizes

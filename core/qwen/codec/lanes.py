@@ -104,7 +104,9 @@ class DecoderLanes:
         inputs = self._held.cache.feed(places, frames)
         if not first:
             inputs["lanes"] = np.array(places, np.int32)
-        arrays = self._program(_Width(padded, frames, first))(codes=self._network.quantizer.feed(tokens), **inputs)
+        arrays = self._program(_Width(padded, frames, first))(
+            codes=self._network.quantizer.feed(tokens), **inputs
+        )
         self._held.cache.advance(lanes, frames)
         samples: NDArray[np.float32] = arrays["samples"].reshape(padded, -1)
         return samples[:count]
@@ -152,4 +154,3 @@ class DecoderLanes:
         memory = self._held.memory.view(graph, width.lanes, chosen)
         samples = result(self._network.stages(codes, view.positions, view, memory, width.lanes))
         return graph.program({"samples": samples})
-

@@ -15,7 +15,7 @@ from ...engine import Graph, Tensor, WeightScope
 from ...nn.conv import CausalConv1d
 from ...nn.rvq import CodebookSum, JoinedCodebooks, nearest_entries
 from ...nn.stages import Stages
-from ...nn.taps import Taps, bias_of, kernel_of, matrix_taps
+from ...nn.taps import kernel_of, matrix_taps
 
 
 class SplitDequantizer(ABC):
@@ -73,15 +73,18 @@ class _Summed(SplitDequantizer):
 
 
 class _Joined(SplitDequantizer):
-    """One lookup, and products that sum and project at once."""
+    """One lookup of all entries, and one product that sums and projects both chains at once."""
 
     def __init__(self, scope: WeightScope, semantic: int, total: int) -> None:
         names = [f"vq_first.{index}" for index in range(semantic)]
         names += [f"vq_rest.{index}" for index in range(total - semantic)]
         self._codebooks = JoinedCodebooks(scope, names)
-        self._semantic = semantic
-        self._first = _repeated_projection(scope.scope("vq_first.output_proj."), semantic)
-        self._rest = _repeated_projection(scope.scope("vq_rest.output_proj."), total - semantic)
+        first, rest = (
+            kernel_of(scope.scope(f"{chain}.output_proj."))[:, :, 0] for chain in ("vq_first", "vq_rest")
+        )
+        self._latent = len(first)
+        both = _diagonal(np.tile(first, (1, semantic)), np.tile(rest, (1, total - semantic)))
+        self._project = matrix_taps(scope.scope("vq_both."), both[None], None)
 
     def input(self, graph: Graph, time: int) -> Tensor:
         """Frame by frame."""
@@ -92,16 +95,16 @@ class _Joined(SplitDequantizer):
         return self._codebooks.rows(codes)
 
     def chains(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Products with a repeated projection."""
-        entries = self._codebooks(codes)
-        middle = self._semantic * self._codebooks.width
-        rest = entries.slice(0, middle, entries.shape[0] - middle)
-        return self._first(entries.slice(0, 0, middle)), self._rest(rest)
+        """The halves of the product."""
+        both = self._project(self._codebooks(codes))
+        return both.slice(0, 0, self._latent), both.slice(0, self._latent, self._latent)
 
 
-def _repeated_projection(scope: WeightScope, count: int) -> Taps:
-    """Return the `Taps` of a matrix `weight` (outputs, inputs, 1) for vectors that are `count` parts of a sum."""
-    return matrix_taps(scope, np.tile(kernel_of(scope)[None, :, :, 0], (1, 1, count)), bias_of(scope))
+def _diagonal(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the matrix that applies one to the beginning of a vector, and the other to the rest."""
+    zeros = np.zeros((len(first) + len(second), first.shape[1] + second.shape[1]), np.float32)
+    zeros[: len(first), : first.shape[1]], zeros[len(first) :, first.shape[1] :] = first, second
+    return zeros
 
 
 class SplitQuantizer:

@@ -16,7 +16,7 @@ from ggtts.core.nn.conv import (
     SameConv1d,
 )
 from ggtts.core.nn.streaming import StreamState
-from ggtts.core.nn.taps import FusedTaps, UnfoldedTaps, StridedTaps
+from ggtts.core.nn.taps import FusedTaps, StridedTaps, UnfoldedTaps
 from support import reference_conv as reference
 from support.comparing import deviation, same
 from support.tolerances import LAYER
