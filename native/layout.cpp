@@ -60,6 +60,8 @@ Tensor reshape(const Tensor &a, const std::vector<int64_t> &shape) {
     if (full[0] * full[1] * full[2] * full[3] != ggml_nelements(a.raw)) {
         refuse("reshape", describe(a) + " has another number of values than the new shape");
     }
+    if (full == a.shape() && has_usual_strides(a.raw))
+        return a;
     if (splits_rows(a.raw, full)) {
         const size_t part = static_cast<size_t>(full[0]) * a.raw->nb[0];
         return node(graph,
@@ -104,6 +106,8 @@ Tensor slice(const Tensor &a, int dimension, int64_t start, int64_t length) {
     if (ggml_is_quantized(t->type) && dimension == 0)
         refuse("slice", "rows of blocks: " + describe(a));
     const auto graph = common_graph("slice", {&a});
+    if (length == t->ne[dimension])
+        return a;
     std::array<int64_t, 4> ne{t->ne[0], t->ne[1], t->ne[2], t->ne[3]};
     ne[static_cast<size_t>(dimension)] = length;
     return node(graph, ggml_view_4d(graph->room(), a.raw, ne[0], ne[1], ne[2], ne[3], t->nb[1], t->nb[2],

@@ -15,13 +15,13 @@ def joined(x: Tensor) -> Tensor:
     """[channels, time, lanes] -> [channels, time * lanes], channels side by side."""
     channels, time, lanes, _ = x.shape
     if not x.is_contiguous and _by_time(x).is_contiguous:
-        return _by_time(x).reshape(time * lanes, channels).transpose().contiguous()
+        return time_first(x).transpose().contiguous()
     return x.reshape(channels, time * lanes)
 
 
 def apart(x: Tensor, lanes: int) -> Tensor:
     """[channels, time * lanes] -> [channels, time, lanes]."""
-    return x if lanes == 1 else x.reshape(x.shape[0], x.shape[1] // lanes, lanes)
+    return x.reshape(x.shape[0], x.shape[1] // lanes, lanes)
 
 
 def side_by_side(x: Tensor) -> Tensor:
@@ -32,15 +32,19 @@ def side_by_side(x: Tensor) -> Tensor:
 def time_first(x: Tensor) -> Tensor:
     """[channels, time, lanes] -> [time * lanes, channels], the positions of a channel side by side."""
     channels, time, lanes, _ = x.shape
-    if _by_time(x).is_contiguous:
-        return _by_time(x).reshape(time * lanes, channels)
+    lines = _by_time(x)
+    if lines.is_contiguous:
+        return lines.reshape(time * lanes, channels)
     return joined(x).transpose().contiguous()
 
 
 def channels_first(x: Tensor, lanes: int) -> Tensor:
     """[time * lanes, channels] -> a view [channels, time, lanes], which `time_first` undoes without a copy."""
+    if lanes == 1:
+        return x.transpose()
     return x.reshape(x.shape[0] // lanes, lanes, x.shape[1]).permute(1, 2, 0)
 
 
 def _by_time(x: Tensor) -> Tensor:
-    return x.permute(2, 0, 1)
+    """[channels, time, lanes] -> a view [time, lanes, channels], or [time, channels] of one lane."""
+    return x.transpose() if x.shape[2] == 1 else x.permute(2, 0, 1)
