@@ -83,15 +83,13 @@ class DecoderLanes:
 
     def begin(self, lane: int, snapshot: DecoderSnapshot | None = None) -> None:
         """Let a lane begin at silence, or where the snapshot was taken."""
-        graph = self._engine.graph()
         if snapshot is not None:
+            graph = self._engine.graph()
             self._held.copy_lane(graph, lane, snapshot, 0)
+            graph.program({})()
         else:
-            if self._silence is None:
-                self._silence = StreamState(self._engine, self._network.memory)
-            self._held.memory.copy_lane(graph, lane, self._silence, 0)
             self._held.cache.reset(lane)
-        graph.program({})()
+            self._fall_silent(lane)
 
     def run(self, lanes: Sequence[int], codes: NDArray[np.integer]) -> NDArray[np.float32]:
         """Samples [n, frames * samples per frame] of the next codes [n, frames, codebooks] of n different lanes."""
@@ -124,6 +122,16 @@ class DecoderLanes:
         graph = self._engine.graph(max_operations=256 * len(lanes))
         for lane in lanes:
             self._held.copy_lane(graph, lane, other._held, lane)
+        graph.program({})()
+
+    def _fall_silent(self, lane: int) -> None:
+        if self.count == 1:
+            self._held.memory.zero()
+            return
+        if self._silence is None:
+            self._silence = StreamState(self._engine, self._network.memory)
+        graph = self._engine.graph()
+        self._held.memory.copy_lane(graph, lane, self._silence, 0)
         graph.program({})()
 
     def _allocate(self, lanes: int) -> DecoderSnapshot:
