@@ -25,6 +25,8 @@ struct KeyRange {
 struct Operands {
     const ggml_tensor *q, *k, *v;
     const int32_t *positions;
+    const int32_t *slots;  // of the sequences, or null: sequence n is in slot n
+    int64_t sequences;
     float *result;
     const AttentionSettings &settings;
 
@@ -32,8 +34,10 @@ struct Operands {
     int64_t heads() const { return q->ne[1]; }
     int64_t tokens() const { return q->ne[2]; }
     int64_t kv_heads() const { return k->ne[2]; }
-    int64_t slots() const { return k->ne[3]; }
-    int64_t slot(int64_t token) const { return token / (tokens() / slots()); }
+    int64_t slot(int64_t token) const {
+        const int64_t sequence = token / (tokens() / sequences);
+        return slots == nullptr ? sequence : slots[sequence];
+    }
     int64_t heads_per_key_head() const { return heads() / kv_heads(); }
 
     KeyRange visible_keys(int64_t token) const {
@@ -225,14 +229,17 @@ void attend_by_tiles(const Operands &attention, const VectorKernels &vectors, in
 }  // namespace
 
 void attention(ggml_tensor *result, int thread, int threads, void *userdata) {
+    const ggml_tensor *keys = result->src[1], *slots = result->src[4];
     const Operands operands{result->src[0],
-                            result->src[1],
+                            keys,
                             result->src[2],
                             static_cast<const int32_t *>(result->src[3]->data),
+                            slots == nullptr ? nullptr : static_cast<const int32_t *>(slots->data),
+                            slots == nullptr ? keys->ne[3] : slots->ne[0],
                             static_cast<float *>(result->data),
                             *static_cast<const AttentionSettings *>(userdata)};
     const VectorKernels &vectors = best_vector_kernels();
-    if (operands.tokens() < tiled_from_tokens || operands.settings.window > 0 || operands.slots() > 1) {
+    if (operands.tokens() < tiled_from_tokens || operands.settings.window > 0 || keys->ne[3] > 1) {
         attend_row_by_row(operands, vectors, thread, threads);
     } else {
         attend_by_tiles(operands, vectors, thread, threads);

@@ -23,7 +23,8 @@ inline constexpr int64_t tiled_from_tokens = 32;
 // kv_heads, slots] with any strides beyond the first; positions i32, one per token (causal: the query at
 // position p sees the keys max(0, p - window + 1) .. p) or a single number of valid keys (not causal). Result
 // f32 [head_dim * heads, tokens]. Query head h reads the keys of head h / (heads / kv_heads), token t those
-// of slot t / (tokens / slots): so many sequences, each as long as it is.
+// of slot t / (tokens / slots): so many sequences, each as long as it is. Where there is a fifth source,
+// slots i32 [sequences], token t reads those of slot slots[t / (tokens / sequences)].
 void attention(ggml_tensor *result, int thread, int threads, void *settings);
 
 }  // namespace ggtts::kernels

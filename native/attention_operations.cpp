@@ -28,7 +28,8 @@ namespace {
 
 // With slots, keys are [head_dim, positions, kv_heads, slots], and each slot has as many queries as the
 // others.
-void check_attention(const char *operation, const Tensor &q, const Tensor &k, const Tensor &v) {
+void check_attention(const char *operation, const Tensor &q, const Tensor &k, const Tensor &v,
+                     int64_t slots) {
     require_type(operation, q, GGML_TYPE_F32);
     for (const Tensor *cache : {&k, &v}) {
         require_readable(operation, *cache);
@@ -42,7 +43,7 @@ void check_attention(const char *operation, const Tensor &q, const Tensor &k, co
         refuse(operation, "keys " + describe(k) + " and values " + describe(v));
     }
     if (q.raw->ne[0] != k.raw->ne[0] || q.raw->ne[1] % k.raw->ne[2] != 0 || q.raw->ne[3] != 1 ||
-        q.raw->ne[2] % k.raw->ne[3] != 0) {
+        q.raw->ne[2] % slots != 0) {
         refuse(operation, "queries " + describe(q) + " (head_dim, heads, tokens) and keys " + describe(k) +
                               " (head_dim, positions, kv_heads, slots)");
     }
@@ -52,9 +53,10 @@ void check_attention(const char *operation, const Tensor &q, const Tensor &k, co
 
 Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &mask, float scale) {
     const auto graph = common_graph("flash_attention", {&q, &k, &v, &mask});
-    check_attention("flash_attention", q, k, v);
+    const int64_t slots = k.raw->ne[3];
+    check_attention("flash_attention", q, k, v, slots);
     require_type("flash_attention", mask, GGML_TYPE_F16);
-    const int64_t slots = k.raw->ne[3], queries = q.raw->ne[2] / slots;
+    const int64_t queries = q.raw->ne[2] / slots;
     if (mask.raw->ne[0] != k.raw->ne[1] || mask.raw->ne[1] < queries || slots % mask.raw->ne[3] != 0) {
         refuse("flash_attention", "mask " + describe(mask) + " for " + describe(q) + " and " + describe(k));
     }
@@ -67,11 +69,11 @@ Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const 
 }
 
 Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &positions, float scale,
-                 int64_t window, bool causal) {
-    const auto graph = common_graph("attention", {&q, &k, &v, &positions});
+                 int64_t window, bool causal, const Tensor *slots) {
+    const auto graph = common_graph("attention", {&q, &k, &v, &positions, slots});
     if (!graph->backend().has_own_operations())
         refuse("attention", "the fused operation runs on the CPU only");
-    check_attention("attention", q, k, v);
+    check_attention("attention", q, k, v, slots == nullptr ? k.raw->ne[3] : slots->raw->ne[0]);
     require_type("attention", positions, GGML_TYPE_I32);
     const int64_t wanted = causal ? q.raw->ne[2] : 1;
     if (ggml_nelements(positions.raw) != wanted) {
@@ -81,8 +83,16 @@ Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor
         refuse("attention", "a negative window");
     auto settings =
         std::make_shared<kernels::AttentionSettings>(kernels::AttentionSettings{scale, window, causal});
-    return fused("attention", graph, {with_rows(q).raw, k.raw, v.raw, dense(positions).raw},
-                 q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2], kernels::attention, std::move(settings));
+    std::vector<ggml_tensor *> operands{with_rows(q).raw, k.raw, v.raw, dense(positions).raw};
+    if (slots != nullptr) {
+        require_type("attention", *slots, GGML_TYPE_I32);
+        if (ggml_nelements(slots->raw) != slots->raw->ne[0])
+            refuse("attention", describe(*slots) + " is no list of slots");
+        limit_ids(*graph, *slots, k.raw->ne[3]);
+        operands.push_back(dense(*slots).raw);
+    }
+    return fused("attention", graph, std::move(operands), q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2],
+                 kernels::attention, std::move(settings));
 }
 
 }  // namespace ggtts

@@ -344,6 +344,7 @@ void bind_graphs(nb::module_ &m) {
         .def("profile", &profile_program, "inputs"_a,
              "Run node by node: (operation, name, operand type, shape, milliseconds).")
         .def_prop_ro("nodes", &Program::node_count)
+        .def_prop_ro("operations", &Program::operation_count, "Nodes that are no views.")
         .def_prop_ro("buffer_bytes", &Program::buffer_bytes);
     nb::class_<Graph>(m, "Graph", "A graph under construction.")
         .def(nb::init<std::shared_ptr<Backend>, size_t>(), "backend"_a, "max_operations"_a)

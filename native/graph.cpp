@@ -114,6 +114,16 @@ int Program::node_count() const {
     return ggml_graph_n_nodes(graph_);
 }
 
+int Program::operation_count() const {
+    int count = 0;
+    for (int i = 0; i < ggml_graph_n_nodes(graph_); ++i) {
+        const ggml_op operation = ggml_graph_node(graph_, i)->op;
+        count += operation != GGML_OP_NONE && operation != GGML_OP_VIEW && operation != GGML_OP_RESHAPE &&
+                 operation != GGML_OP_PERMUTE && operation != GGML_OP_TRANSPOSE;
+    }
+    return count;
+}
+
 size_t Program::buffer_bytes() const {
     return scratch_plan_ ? scratch_plan_->bytes() : ggml_gallocr_get_buffer_size(allocator_.get(), 0);
 }

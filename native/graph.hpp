@@ -55,6 +55,8 @@ public:
     const std::map<std::string, ggml_tensor *> &inputs() const { return inputs_; }
     const std::vector<std::pair<std::string, ggml_tensor *>> &outputs() const { return outputs_; }
     int node_count() const;
+    // Without views, which cost a device nothing.
+    int operation_count() const;
     size_t buffer_bytes() const;
 
     // Sets all inputs (in the order of inputs()), runs, reads all outputs. Throws DeviceError when the device

@@ -19,13 +19,6 @@ std::array<int64_t, 4> full_shape(const char *operation, const std::vector<int64
     return full;
 }
 
-// The graph input behind views and reshapes, or null.
-const ggml_tensor *source_input(const ggml_tensor *tensor) {
-    while (tensor->view_src != nullptr)
-        tensor = tensor->view_src;
-    return (tensor->flags & GGML_TENSOR_FLAG_INPUT) != 0 ? tensor : nullptr;
-}
-
 // Whether a new shape only cuts the rows of a matrix into parts. Then rows that lie apart need no copy: heads
 // among the joined products of a layer.
 bool splits_rows(const ggml_tensor *tensor, const Shape &shape) {
@@ -33,6 +26,15 @@ bool splits_rows(const ggml_tensor *tensor, const Shape &shape) {
            tensor->nb[0] == ggml_type_size(tensor->type) && tensor->ne[2] == 1 && tensor->ne[3] == 1 &&
            shape[0] * shape[1] == tensor->ne[0] && shape[2] == tensor->ne[1] && shape[3] == 1 &&
            tensor->nb[1] >= tensor->nb[0] * static_cast<size_t>(tensor->ne[0]);
+}
+
+// Whether a new shape only joins the parts of rows that splitting has made.
+bool joins_rows(const ggml_tensor *tensor, const Shape &shape) {
+    return !ggml_is_quantized(tensor->type) && !ggml_is_contiguous(tensor) &&
+           tensor->nb[0] == ggml_type_size(tensor->type) && tensor->ne[3] == 1 &&
+           tensor->nb[1] == tensor->nb[0] * static_cast<size_t>(tensor->ne[0]) &&
+           shape[0] == tensor->ne[0] * tensor->ne[1] && shape[1] == tensor->ne[2] && shape[2] == 1 &&
+           shape[3] == 1 && tensor->nb[2] >= tensor->nb[1] * static_cast<size_t>(tensor->ne[1]);
 }
 
 // The same values with all dimensions up to this one as one line: GPU kernels pad any length of the first
@@ -58,11 +60,15 @@ Tensor reshape(const Tensor &a, const std::vector<int64_t> &shape) {
     if (full[0] * full[1] * full[2] * full[3] != ggml_nelements(a.raw)) {
         refuse("reshape", describe(a) + " has another number of values than the new shape");
     }
+    if (full == a.shape() && has_usual_strides(a.raw))
+        return a;
     if (splits_rows(a.raw, full)) {
         const size_t part = static_cast<size_t>(full[0]) * a.raw->nb[0];
         return node(graph,
                     ggml_view_3d(graph->room(), a.raw, full[0], full[1], full[2], part, a.raw->nb[1], 0));
     }
+    if (joins_rows(a.raw, full))
+        return node(graph, ggml_view_2d(graph->room(), a.raw, full[0], full[1], a.raw->nb[2], 0));
     return node(graph, ggml_reshape_4d(graph->room(), dense(a).raw, full[0], full[1], full[2], full[3]));
 }
 
@@ -100,6 +106,8 @@ Tensor slice(const Tensor &a, int dimension, int64_t start, int64_t length) {
     if (ggml_is_quantized(t->type) && dimension == 0)
         refuse("slice", "rows of blocks: " + describe(a));
     const auto graph = common_graph("slice", {&a});
+    if (length == t->ne[dimension])
+        return a;
     std::array<int64_t, 4> ne{t->ne[0], t->ne[1], t->ne[2], t->ne[3]};
     ne[static_cast<size_t>(dimension)] = length;
     return node(graph, ggml_view_4d(graph->room(), a.raw, ne[0], ne[1], ne[2], ne[3], t->nb[1], t->nb[2],
@@ -197,9 +205,60 @@ Tensor get_rows(const Tensor &table, const Tensor &ids) {
         refuse("get_rows",
                "needs a matrix and a list of ids, got " + describe(table) + " and " + describe(ids));
     }
-    if (const ggml_tensor *input = source_input(ids.raw))
-        graph->limit_input(input, table.raw->ne[1]);
+    limit_ids(*graph, ids, table.raw->ne[1]);
     return node(graph, ggml_get_rows(graph->room(), table.raw, dense(ids).raw));
+}
+
+// Neighbours in time lie next to each other, so a window of them is a column. GGML's operation for images
+// sees an image as wide as there are channels, over which a kernel as wide as it moves down.
+Tensor unfold(const Tensor &a, int64_t taps, int64_t dilation) {
+    const auto graph = common_graph("unfold", {&a});
+    require_type("unfold", a, GGML_TYPE_F32);
+    const int64_t channels = a.raw->ne[0], lanes = a.raw->ne[2];
+    const int64_t time = a.raw->ne[1] - (taps - 1) * dilation;
+    if (taps < 1 || dilation < 1 || time < 1 || a.raw->ne[3] != 1)
+        refuse("unfold", describe(a) + " into windows of " + std::to_string(taps) + " that lie " +
+                             std::to_string(dilation) + " apart");
+    ggml_tensor *image = ggml_reshape_4d(graph->room(), dense(a).raw, channels, a.raw->ne[1], 1, lanes);
+    // Of the kernel it reads the size only.
+    ggml_tensor *kernel =
+        ggml_view_4d(graph->room(), image, channels, taps, 1, 1, image->nb[1], image->nb[2], image->nb[3], 0);
+    ggml_tensor *columns = ggml_im2col(graph->room(), kernel, image, 1, 1, 0, 0, 1,
+                                       static_cast<int>(dilation), true, GGML_TYPE_F32);
+    return node(graph, ggml_reshape_2d(graph->room(), columns, taps * channels, time * lanes));
+}
+
+namespace {
+
+// GGML's operation for images, here one pixel high, with the channels of a pixel next to each other.
+ggml_tensor *depthwise_image(GraphContext &graph, ggml_tensor *x, ggml_tensor *kernel) {
+    ggml_tensor *image = ggml_reshape_4d(graph.room(), x, x->ne[0], x->ne[1], 1, x->ne[2]);
+    image = ggml_permute(graph.room(), image, 2, 0, 1, 3);
+    ggml_tensor *window = ggml_reshape_4d(graph.room(), kernel, kernel->ne[0], 1, kernel->ne[1], 1);
+    window = ggml_permute(graph.room(), window, 3, 2, 0, 1);
+    return ggml_conv_2d_dw_direct(graph.room(), window, image, 1, 1, 0, 0, 1, 1);
+}
+
+}  // namespace
+
+Tensor depthwise_conv1d(const Tensor &a, const Tensor &kernel) {
+    const auto graph = common_graph("depthwise_conv1d", {&a, &kernel});
+    require_type("depthwise_conv1d", a, GGML_TYPE_F32);
+    require_type("depthwise_conv1d", kernel, GGML_TYPE_F32);
+    const int64_t channels = a.raw->ne[0], lanes = a.raw->ne[2], taps = kernel.raw->ne[1];
+    const int64_t time = a.raw->ne[1] - taps + 1;
+    if (kernel.raw->ne[0] != channels || ggml_nelements(kernel.raw) != channels * taps || time < 1 ||
+        a.raw->ne[3] != 1)
+        refuse("depthwise_conv1d", describe(a) + " with " + describe(kernel));
+    ggml_tensor *image = depthwise_image(*graph, dense(a).raw, dense(kernel).raw);
+    if (ggml_backend_supports_op(graph->backend().handle(), image)) {
+        image = ggml_permute(graph->room(), image, 1, 2, 0, 3);
+        return reshape(node(graph, image), {channels, time, lanes});
+    }
+    Tensor sum = multiply(slice(a, 1, 0, time), slice(kernel, 1, 0, 1));
+    for (int64_t tap = 1; tap < taps; ++tap)
+        sum = add(sum, multiply(slice(a, 1, tap, time), slice(kernel, 1, tap, 1)));
+    return sum;
 }
 
 Tensor set_rows(const Tensor &destination, const Tensor &values, const Tensor &ids) {
@@ -214,8 +273,7 @@ Tensor set_rows(const Tensor &destination, const Tensor &values, const Tensor &i
         i->ne[1] != 1 || (i->ne[2] != 1 && i->ne[2] != v->ne[3]) || i->ne[3] != 1) {
         refuse("set_rows", describe(values) + " at " + describe(ids) + " into " + describe(destination));
     }
-    if (const ggml_tensor *input = source_input(i))
-        graph->limit_input(input, d->ne[1]);
+    limit_ids(*graph, ids, d->ne[1]);
     return node(graph, ggml_set_rows(graph->room(), destination.raw, with_rows(values).raw, dense(ids).raw));
 }
 

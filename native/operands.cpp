@@ -50,6 +50,14 @@ void require_dimension(const char *operation, int dimension) {
         refuse(operation, "dimension " + std::to_string(dimension) + " is not 0..3");
 }
 
+void limit_ids(GraphContext &graph, const Tensor &ids, int64_t rows) {
+    const ggml_tensor *source = ids.raw;
+    while (source->view_src != nullptr)
+        source = source->view_src;
+    if ((source->flags & GGML_TENSOR_FLAG_INPUT) != 0)
+        graph.limit_input(source, rows);
+}
+
 bool has_usual_strides(const ggml_tensor *tensor) {
     for (int d = 1; d < 4; ++d) {
         if (tensor->nb[d] != ggml_row_size(tensor->type, tensor->ne[0]) * (d > 1 ? tensor->ne[1] : 1) *
@@ -82,12 +90,12 @@ Tensor with_rows(const Tensor &a) {
 
 Tensor fused(const std::string &name, const std::shared_ptr<GraphContext> &graph,
              std::vector<ggml_tensor *> operands, int64_t width, int64_t rows, ggml_custom_op_t function,
-             std::shared_ptr<const void> settings) {
+             std::shared_ptr<const void> settings, int64_t lanes) {
     // GGML hands the settings back untouched; they are constant for the kernels too.
     auto *userdata = const_cast<void *>(settings.get());
     graph->retain(std::move(settings));
     ggml_tensor *result =
-        ggml_custom_4d(graph->room(), GGML_TYPE_F32, width, rows, 1, 1, operands.data(),
+        ggml_custom_4d(graph->room(), GGML_TYPE_F32, width, rows, lanes, 1, operands.data(),
                        static_cast<int>(operands.size()), function, GGML_N_TASKS_MAX, userdata);
     ggml_set_name(result, name.c_str());
     return node(graph, result);

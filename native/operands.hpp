@@ -25,6 +25,9 @@ void require_readable(const char *operation, const Tensor &a);
 void require_type(const char *operation, const Tensor &a, ggml_type type);
 void require_dimension(const char *operation, int dimension);
 
+// Ids that are an input of the graph are checked whenever it is set: there are so many rows.
+void limit_ids(GraphContext &graph, const Tensor &ids, int64_t rows);
+
 bool has_usual_strides(const ggml_tensor *tensor);
 // Most kernels read all values in a line: a tensor with its values out of line is copied first. Dimensions of
 // length 1 may have any stride and still be in line, which some of GGML's checks do not accept: a reshape
@@ -33,10 +36,10 @@ Tensor dense(const Tensor &a);
 // The same for kernels that only need the values of a row in line.
 Tensor with_rows(const Tensor &a);
 
-// An operation of our own with a result f32 [width, rows]; the graph keeps the settings. GGML calls all of
-// them the same: profiles tell them apart by name.
+// An operation of our own with a result f32 [width, rows, lanes]; the graph keeps the settings. GGML calls
+// all of them the same: profiles tell them apart by name.
 Tensor fused(const std::string &name, const std::shared_ptr<GraphContext> &graph,
              std::vector<ggml_tensor *> operands, int64_t width, int64_t rows, ggml_custom_op_t function,
-             std::shared_ptr<const void> settings);
+             std::shared_ptr<const void> settings, int64_t lanes = 1);
 
 }  // namespace ggtts

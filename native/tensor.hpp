@@ -122,11 +122,17 @@ Tensor cast(const Tensor &a, const std::string &type);
 Tensor copy_to(const Tensor &a, const Tensor &destination);
 
 Tensor get_rows(const Tensor &table, const Tensor &ids);
+// [channels, time - 1 + reach, lanes] -> [taps * channels, time * lanes]: the windows of a convolution.
+Tensor unfold(const Tensor &a, int64_t taps, int64_t dilation);
+// [channels, time - 1 + taps, lanes] -> [channels, time, lanes], every channel with its own row of the kernel
+// [channels, taps].
+Tensor depthwise_conv1d(const Tensor &a, const Tensor &kernel);
 Tensor set_rows(const Tensor &destination, const Tensor &values, const Tensor &ids);
 Tensor rope(const Tensor &a, const Tensor &positions, int dimensions, float theta);
 Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &mask, float scale);
+// Queries of the n-th of several sequences read slot slots[n] of the keys, or the n-th one.
 Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &positions, float scale,
-                 int64_t window, bool causal);
+                 int64_t window, bool causal, const Tensor *slots);
 
 // The fused operations below run on the CPU only. The plan lives as long as the graph.
 // [inputs, (time - 1) * stride + reach] -> [outputs, time], to which the residual is added.

@@ -132,20 +132,26 @@ void bind_tensors(nb::module_ &m) {
     bind_arithmetic(tensor);
     bind_layout(tensor);
     tensor.def("get_rows", &get_rows, "ids"_a, "Rows of a table as f32 [width, ids].")
+        .def("unfold", &unfold, "taps"_a, "dilation"_a = 1,
+             "[channels, time - 1 + reach, lanes] -> the windows of a convolution, [taps * channels, time * "
+             "lanes].")
+        .def("depthwise_conv1d", &depthwise_conv1d, "kernel"_a,
+             "[channels, time - 1 + taps, lanes] by a kernel [channels, taps] -> [channels, time, lanes].")
         .def("set_rows", &set_rows, "values"_a, "ids"_a,
              "self with `values` written at rows `ids`: read self through it.")
         .def("rope", &rope, "positions"_a, "dimensions"_a, "theta"_a,
              "Rotary embedding over half-split pairs.")
         .def("flash_attention", &flash_attention, "keys"_a, "values"_a, "mask"_a, "scale"_a)
         .def("attention", &attention, "keys"_a, "values"_a, "positions"_a, "scale"_a, "window"_a = 0,
-             "causal"_a = true);
+             "causal"_a = true, "slots"_a.none() = nb::none(),
+             "Keys [head_dim, positions, kv_heads, slots]: queries of sequence n read slot n, or slots[n].");
     tensor.def(
         "conv1d",
         [](const Tensor &x, std::shared_ptr<const kernels::ConvPlan> plan, const Tensor *residual) {
             return conv1d(x, std::move(plan), residual);
         },
         "plan"_a, "residual"_a.none() = nb::none(),
-        "[inputs, (time - 1) * stride + reach] -> [outputs, time], plus the residual.");
+        "[inputs, (time - 1) * stride + reach, lanes] -> [outputs, time, lanes], plus the residual.");
     tensor.def(
         "activate",
         [](const Tensor &x, const std::string &activation, const std::vector<Tensor> &vectors, int64_t before,
@@ -154,7 +160,8 @@ void bind_tensors(nb::module_ &m) {
         },
         "activation"_a, "vectors"_a = std::vector<Tensor>(), "before"_a = 0, "after"_a = 0,
         "context"_a.none() = nb::none(), "instruction_set"_a = "best",
-        "A pointwise function of [channels, time], between zeros or behind a context [channels, before].");
+        "A pointwise function of [channels, time, lanes], between zeros or behind a context "
+        "[channels, before, lanes].");
     tensor.def("affine_layer_norm", &affine_layer_norm, "weight"_a, "bias"_a, "epsilon"_a,
                "instruction_set"_a = "best", "Over dimension 0, times the weight, plus the bias.");
     m.def("matmul", &matmul, "weights"_a, "inputs"_a, "weights [k, m] x inputs [k, n] -> [m, n].");

@@ -308,6 +308,16 @@ class Tensor:
     def get_rows(self, ids: Tensor) -> Tensor:
         """Rows of a table as f32 [width, ids]."""
 
+    def unfold(self, taps: int, dilation: int = 1) -> Tensor:
+        """
+        [channels, time - 1 + reach, lanes] -> the windows of a convolution, [taps * channels, time * lanes].
+        """
+
+    def depthwise_conv1d(self, kernel: Tensor) -> Tensor:
+        """
+        [channels, time - 1 + taps, lanes] by a kernel [channels, taps] -> [channels, time, lanes].
+        """
+
     def set_rows(self, values: Tensor, ids: Tensor) -> Tensor:
         """self with `values` written at rows `ids`: read self through it."""
 
@@ -316,16 +326,19 @@ class Tensor:
 
     def flash_attention(self, keys: Tensor, values: Tensor, mask: Tensor, scale: float) -> Tensor: ...
 
-    def attention(self, keys: Tensor, values: Tensor, positions: Tensor, scale: float, window: int = 0, causal: bool = True) -> Tensor: ...
+    def attention(self, keys: Tensor, values: Tensor, positions: Tensor, scale: float, window: int = 0, causal: bool = True, slots: Tensor | None = None) -> Tensor:
+        """
+        Keys [head_dim, positions, kv_heads, slots]: queries of sequence n read slot n, or slots[n].
+        """
 
     def conv1d(self, plan: ConvPlan, residual: Tensor | None = None) -> Tensor:
         """
-        [inputs, (time - 1) * stride + reach] -> [outputs, time], plus the residual.
+        [inputs, (time - 1) * stride + reach, lanes] -> [outputs, time, lanes], plus the residual.
         """
 
     def activate(self, activation: str, vectors: Sequence[Tensor] = [], before: int = 0, after: int = 0, context: Tensor | None = None, instruction_set: str = 'best') -> Tensor:
         """
-        A pointwise function of [channels, time], between zeros or behind a context [channels, before].
+        A pointwise function of [channels, time, lanes], between zeros or behind a context [channels, before, lanes].
         """
 
     def affine_layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float, instruction_set: str = 'best') -> Tensor:
@@ -346,6 +359,10 @@ class Program:
 
     @property
     def nodes(self) -> int: ...
+
+    @property
+    def operations(self) -> int:
+        """Nodes that are no views."""
 
     @property
     def buffer_bytes(self) -> int: ...

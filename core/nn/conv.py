@@ -1,4 +1,4 @@
-"""One-dimensional convolutions over channels-last activations, tensors [channels, time].
+"""One-dimensional convolutions over channels-last activations, tensors [channels, time, lanes].
 
 `taps` knows how they become operations of the engine; here are their edges. A transposed convolution of stride s and
 kernel m * s, trimmed on the right, is one of m taps whose s * channels outputs are s samples.
@@ -13,6 +13,7 @@ import numpy as np
 
 from ..engine import Tensor, WeightScope
 from .activations import Activation, Identity
+from .lanes import channels_first, time_first
 from .streaming import Allocate, Memory, with_left_context
 from .taps import Taps, bias_of, kernel_of, kernel_shape, kernel_taps, pointwise_taps, transposed_taps
 
@@ -29,7 +30,7 @@ class PointwiseConv1d:
         self._taps: Taps = pointwise_taps(scope)
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """x [inputs, time] -> [outputs, time], plus the residual."""
+        """x [inputs, time, lanes] -> [outputs, time, lanes], plus the residual."""
         return self._taps(x, residual)
 
 
@@ -50,13 +51,14 @@ class CausalConv1d:
         padding: Padding = "zeros",
         activation: Activation | None = None,
         many: bool = False,
+        by_time: bool = False,
     ) -> None:
-        """`many` says that outputs are computed many at a time, never one by one; see `kernel_taps`."""
+        """For `many`, outputs computed many at a time, never one by one, and `by_time` see `kernel_taps`."""
         _, self._inputs, kernel = kernel_shape(scope)
         _require_multiple(kernel, stride)
         if stride > 1 and dilation > 1:
             raise ValueError("a convolution cannot have both a stride and a dilation here")
-        self._taps = kernel_taps(scope, stride=stride, dilation=dilation, many=many)
+        self._taps = kernel_taps(scope, stride=stride, dilation=dilation, many=many, by_time=by_time)
         self._stride, self._padding, self._activation = stride, padding, activation or Identity()
         self._past = self._taps.reach - stride
 
@@ -65,7 +67,7 @@ class CausalConv1d:
         return allocate((self._inputs, self._past)) if self._past else None
 
     def __call__(self, x: Tensor, memory: Memory | None = None, residual: Tensor | None = None) -> Tensor:
-        """x [inputs, time] -> [outputs, ceil(time / stride)], plus the residual.
+        """x [inputs, time, lanes] -> [outputs, ceil(time / stride), lanes], plus the residual.
 
         With memory, only the last piece of a stream may have a length that `stride` does not divide.
         """
@@ -87,12 +89,16 @@ class CausalConvTranspose1d:
     to the input.
     """
 
-    def __init__(self, scope: WeightScope, *, stride: int, activation: Activation | None = None) -> None:
+    def __init__(
+        self, scope: WeightScope, *, stride: int, activation: Activation | None = None, by_time: bool = False
+    ) -> None:
+        """For `by_time` see `kernel_taps`."""
         inputs, outputs, kernel = kernel_shape(scope)
         _require_multiple(kernel, stride)
         self._taps = transposed_taps(scope, stride)
         self._inputs, self._outputs, self._stride = inputs, outputs, stride
         self._activation = activation or Identity()
+        self._by_time = by_time and not scope.weights.on_cpu
         self._past = self._taps.reach - 1
 
     def memory(self, allocate: Allocate) -> Memory | None:
@@ -100,10 +106,11 @@ class CausalConvTranspose1d:
         return allocate((self._inputs, self._past)) if self._past else None
 
     def __call__(self, x: Tensor, memory: Memory | None = None) -> Tensor:
-        """x [inputs, time] -> [outputs, time * stride]."""
-        time = x.shape[1]
+        """x [inputs, time, lanes] -> [outputs, time * stride, lanes]."""
+        time, lanes = x.shape[1:3]
         x = with_left_context(x, self._past, memory, self._activation)
-        return self._taps(x).reshape(self._outputs, time * self._stride)
+        y = self._taps(x).reshape(self._outputs, time * self._stride, lanes)
+        return channels_first(time_first(y), lanes) if self._by_time else y
 
 
 class CausalDepthwiseConv1d:
@@ -112,10 +119,7 @@ class CausalDepthwiseConv1d:
     def __init__(self, scope: WeightScope) -> None:
         weight = kernel_of(scope)
         self._channels, _, self._kernel = weight.shape
-        self._columns = [
-            scope.constant(f"tap{index}", np.ascontiguousarray(weight[:, 0, index]))
-            for index in range(self._kernel)
-        ]
+        self._taps = scope.constant("taps", np.ascontiguousarray(weight[:, 0].T))
         bias = bias_of(scope)
         self._bias = None if bias is None else scope.constant("tap_bias", bias)
 
@@ -124,12 +128,9 @@ class CausalDepthwiseConv1d:
         return allocate((self._channels, self._kernel - 1)) if self._kernel > 1 else None
 
     def __call__(self, x: Tensor, memory: Memory | None = None) -> Tensor:
-        """x [channels, time] -> [channels, time]."""
-        time = x.shape[1]
+        """x [channels, time, lanes] -> [channels, time, lanes]."""
         x = with_left_context(x, self._kernel - 1, memory, Identity())
-        y = x.slice(1, 0, time) * self._columns[0]
-        for index in range(1, self._kernel):
-            y = y + x.slice(1, index, time) * self._columns[index]
+        y = x.depthwise_conv1d(self._taps)
         return y if self._bias is None else y + self._bias
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
 from ..engine import Tensor, WeightScope
 
 _HALF = frozenset({"f16", "bf16"})
@@ -32,6 +37,43 @@ class Float32Scope(WeightScope):
     def can_join(self, *names: str) -> bool:
         """Tell whether `matrix` takes these names together."""
         return not any(self.dtype(name) in _HALF for name in names) and super().can_join(*names)
+
+
+class FoldedScope(Float32Scope):
+    """Weights whose matrices all become float32, multiplied by the layer scale behind them.
+
+    For small products on a GPU: their time goes into launching operations, and a quantised matrix has its inputs
+    quantised by one, and its layer scale is another one.
+    """
+
+    _scales: Mapping[str, str] = {"attn_output.weight": "attn_scale", "ffn_down.weight": "ffn_scale"}
+
+    def scope(self, prefix: str) -> FoldedScope:
+        """The weights whose names go on with `prefix`, for the same use."""
+        return FoldedScope(self.weights, self.prefix + prefix)
+
+    def matrix(self, *names: str) -> Tensor:
+        """A weight that is only used as the left operand of `matmul`."""
+        folded = np.concatenate([self._folded(name) for name in names])
+        return self.constant("+".join(names) + " folded", folded, matrix=True)
+
+    def can_join(self, *names: str) -> bool:
+        """Tell whether `matrix` takes these names together: always, where they have the same width."""
+        return len({self.shape(name)[-1] for name in names}) == 1
+
+    def __contains__(self, name: str) -> bool:
+        """Tell whether a weight is there and not folded into another one."""
+        return name not in self._scales.values() and super().__contains__(name)
+
+    def _folded(self, name: str) -> NDArray[np.float32]:
+        matrix, scale = self.array(name), self._scales.get(name)
+        if scale is None or self.full_name(scale) not in self.weights:
+            return matrix
+        if name.replace(".weight", ".bias") in self:
+            raise ValueError(
+                f"{self.full_name(name)} has a bias, which a layer scale would have to scale too"
+            )
+        return matrix * self.array(scale)[:, None]
 
 
 class ManyPositionsScope(Float32Scope):

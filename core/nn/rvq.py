@@ -35,6 +35,30 @@ class CodebookSum:
         return total
 
 
+class JoinedCodebooks:
+    """Codes back to the entries of all codebooks, one after the other, in one lookup; weights `{name}.codebook`.
+
+    What is a sum of lookups and a projection becomes a lookup and one product with the projection repeated, which
+    leaves less to launch on a GPU. All codebooks have one shape.
+    """
+
+    def __init__(self, scope: WeightScope, names: Sequence[str]) -> None:
+        tables = [scope.array(f"{name}.codebook") for name in names]
+        self._entries, self.width = tables[0].shape
+        self.count = len(tables)
+        self._table = scope.constant("codebooks", np.concatenate(tables))
+
+    def rows(self, codes: np.ndarray) -> np.ndarray:
+        """Return codes [time, codebooks] as rows of the table, int32 alike."""
+        rows: np.ndarray = codes + np.arange(self.count, dtype=np.int32) * self._entries
+        return rows.astype(np.int32)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """rows int32 [codebooks, time] -> [width * codebooks, time]."""
+        time = rows.shape[1]
+        return self._table.get_rows(rows.reshape(self.count * time)).reshape(self.width * self.count, time)
+
+
 def nearest_entries(vectors: np.ndarray, codebooks: Sequence[np.ndarray]) -> np.ndarray:
     """Quantise vectors [n, width] with a chain of codebooks [entries, width]: codes int32 [n, codebooks].
 

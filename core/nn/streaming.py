@@ -2,7 +2,7 @@
 
 A layer takes its memory as an argument. `None` means that the whole sequence is at hand and everything before it is
 zero; a `Memory` holds the last inputs seen so far and is renewed each time a program runs. So one definition of a
-layer serves a whole sequence, a stream, and everything between.
+layer serves a whole sequence, a stream, several streams side by side, and everything between.
 """
 
 from __future__ import annotations
@@ -19,38 +19,64 @@ Shape = tuple[int, int]
 
 @dataclass(frozen=True)
 class Memory:
-    """The last inputs of one layer, activated, [channels, length] float32, as one graph sees them."""
+    """The last inputs of one layer, activated, [channels, length, lanes] float32, as one graph sees them.
+
+    Attributes:
+        chosen: i32 [n], the lanes that the sequences of a run belong to; None where they are all in their order.
+    """
 
     graph: Graph
     tensor: Tensor
+    chosen: Tensor | None = None
 
     def before(self, x: Tensor, activation: Activation, after: int) -> Tensor:
-        """x [channels, time], active, behind what is remembered and before zeros, [channels, length + time + after].
+        """x [channels, time, n], active, behind what is remembered and before zeros.
+
+        Returns [channels, length + time + after, n].
 
         Its end is remembered next. That is cut from the result rather than from x, which also puts the write behind
         the only read, so that it may come early.
         """
-        length = self.tensor.shape[1]
-        extended = activation(x, after=after, context=self.tensor)
-        end = extended.slice(1, extended.shape[1] - length, length)
-        self.graph.effect(end.copy_to(self.tensor), early=True)
+        extended = activation(x, after=after, context=self._context())
+        self.graph.effect(self._remembering(extended), early=True)
         return extended
+
+    def _context(self) -> Tensor:
+        if self.chosen is None:
+            return self.tensor
+        channels, length = self.tensor.shape[:2]
+        return self._lines().get_rows(self.chosen).reshape(channels, length, self.chosen.shape[0])
+
+    def _remembering(self, extended: Tensor) -> Tensor:
+        """Return the write of the end of [channels, length + ..., n]."""
+        channels, length = self.tensor.shape[:2]
+        extent, count = extended.shape[1:3]
+        if self.chosen is None:
+            return extended.slice(1, extent - length, length).copy_to(self.tensor)
+        lines = extended.reshape(channels * extent, count)
+        end = lines.slice(0, channels * (extent - length), channels * length)
+        return self._lines().set_rows(end, self.chosen)
+
+    def _lines(self) -> Tensor:
+        """The memory of each lane as one row."""
+        channels, length, lanes, _ = self.tensor.shape
+        return self.tensor.reshape(channels * length, lanes)
 
 
 Allocate = Callable[[Shape], Memory]
-"""How a layer asks for memory: from the shape [channels, length]."""
+"""How a layer asks for memory: from the shape [channels, length] of one lane."""
 
 Memories = TypeVar("Memories")
 
 
 class StreamState(Generic[Memories]):
-    """The device memory of one stream, all zero at first, which is the silence before a sequence begins.
+    """The device memory of one or more streams, all zero at first, which is the silence before a sequence begins.
 
     `describe` is the model's own account of its memory: it is called with an `Allocate` and returns a typed object,
     a dataclass of memories nested as the model is.
     """
 
-    def __init__(self, engine: Engine, describe: Callable[[Allocate], Memories]) -> None:
+    def __init__(self, engine: Engine, describe: Callable[[Allocate], Memories], lanes: int = 1) -> None:
         shapes: list[Shape] = []
 
         def note(shape: Shape) -> Memory:
@@ -59,28 +85,39 @@ class StreamState(Generic[Memories]):
 
         describe(note)
         self._describe = describe
-        self._state = engine.state({str(index): (shape, "f32") for index, shape in enumerate(shapes)})
+        layout = {str(index): ((*shape, lanes), "f32") for index, shape in enumerate(shapes)}
+        self._state = engine.state(layout)
 
-    def view(self, graph: Graph) -> Memories:
-        """Return the memory as a program of this graph will read and renew it."""
+    def view(self, graph: Graph, count: int = 1, chosen: Tensor | None = None) -> Memories:
+        """Return the memory of `count` lanes as a program of this graph will read and renew it.
+
+        They are the first ones, or those whose numbers the program is given, i32 [count].
+        """
         names = iter(range(len(self._state.names)))
-        return self._describe(lambda shape: Memory(graph, self._state[str(next(names))]))
+
+        def layer(shape: Shape) -> Memory:
+            tensor = graph.use(self._state[str(next(names))])
+            return Memory(graph, tensor if chosen is not None else tensor.slice(2, 0, count), chosen)
+
+        return self._describe(layer)
 
     def zero(self) -> None:
         """Forget everything: the next piece begins a new sequence."""
         self._state.zero()
 
-    def copy_from(self, other: StreamState[Memories]) -> None:
-        """Take over the memory of another stream of the same model."""
-        self._state.copy_from(other._state)
+    def copy_lane(self, graph: Graph, lane: int, source: StreamState[Memories], source_lane: int) -> None:
+        """Have a graph copy what a lane of another state of the same model remembers."""
+        for name in self._state.names:
+            there = graph.use(source._state[name]).slice(2, source_lane, 1)
+            graph.effect(there.copy_to(graph.use(self._state[name]).slice(2, lane, 1)))
 
 
 def with_left_context(
     x: Tensor, length: int, memory: Memory | None, activation: Activation, after: int = 0
 ) -> Tensor:
-    """x [channels, time], active, behind the `length` inputs before it: [channels, length + time + after].
+    """x [channels, time, lanes], active, behind the `length` inputs before it.
 
-    Without memory they are zeros, and those `after` always are.
+    Returns [channels, length + time + after, lanes]. Without memory they are zeros, and those `after` always are.
     """
     if memory is not None:
         return memory.before(x, activation, after)

@@ -1,9 +1,9 @@
 """Convolutions without their edges: sums of products with matrices, one per tap, over channels-last activations.
 
 This is the only place that knows how a convolution becomes operations of the engine. The CPU has one that does all;
-elsewhere it is a sum of matrix products over shifted views of the input (quicker in stock GGML than one product over
-the taps side by side). Weights are float32 whatever the file holds: a half precision matrix would round the
-activations too.
+elsewhere it is one product over the taps side by side: on a GPU, whose time goes into launching operations and into
+moving values, that beats a sum of products over shifted views. Weights are float32 whatever the file holds: a half
+precision matrix would round the activations too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from ..engine import ConvPlan, Tensor, WeightScope
+from .lanes import apart, channels_first, joined, side_by_side, time_first
 
 
 class Taps(Protocol):
@@ -24,7 +25,7 @@ class Taps(Protocol):
         """How many neighbouring inputs an output reads, gaps included."""
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """x [inputs, (time - 1) * stride + reach] -> [outputs, time], plus the residual [outputs, time]."""
+        """x [inputs, (time - 1) * stride + reach, lanes] -> [outputs, time, lanes], plus the residual."""
 
 
 class FusedTaps:
@@ -43,22 +44,37 @@ class FusedTaps:
         return x.conv1d(self._plan, residual)
 
 
-class ShiftedTaps:
-    """`Taps` of stride 1 as matrix products over shifted views, which every device has."""
+class UnfoldedTaps:
+    """`Taps` of stride 1 as one matrix product over windows of the input, which every device has."""
 
     def __init__(
-        self, scope: WeightScope, matrices: np.ndarray, bias: np.ndarray | None, dilation: int
+        self,
+        scope: WeightScope,
+        matrices: np.ndarray,
+        bias: np.ndarray | None,
+        dilation: int = 1,
+        *,
+        by_time: bool = False,
     ) -> None:
-        """From matrices [taps, outputs, inputs]."""
-        self.reach = (len(matrices) - 1) * dilation + 1
-        self._dilation = dilation
-        self._matrices = _constants(scope, matrices)
-        self._bias = None if bias is None else scope.constant("tap_bias", bias)
+        """From matrices [taps, outputs, inputs]. `by_time` has positions side by side in the result, see `lanes`."""
+        self._count, outputs, inputs = matrices.shape
+        self.reach = (self._count - 1) * dilation + 1
+        self._dilation, self._by_time = dilation, by_time
+        row = matrices.transpose(1, 0, 2).reshape(outputs, self._count * inputs)
+        self._matrix = scope.constant("taps", np.ascontiguousarray(row), matrix=not by_time)
+        self._bias = None
+        if bias is not None:
+            self._bias = scope.constant("tap_bias", bias.reshape(-1, 1) if by_time else bias)
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """x [inputs, time - 1 + reach] -> [outputs, time]."""
-        y = _sum_of_products(self._matrices, x, x.shape[1] - self.reach + 1, self._dilation)
-        return _plus(y, self._bias, residual)
+        """x [inputs, time - 1 + reach, lanes] -> [outputs, time, lanes]."""
+        lanes = x.shape[2]
+        windows = joined(x) if self._count == 1 else side_by_side(x).unfold(self._count, self._dilation)
+        if self._by_time:
+            added = None if residual is None else time_first(residual)
+            return channels_first(_plus(windows @ self._matrix, self._bias, added), lanes)
+        added = None if residual is None else joined(residual)
+        return apart(_plus(self._matrix @ windows, self._bias, added), lanes)
 
 
 class StridedTaps:
@@ -72,13 +88,14 @@ class StridedTaps:
         self._missing = steps * stride - self.reach
         weight = np.pad(weight, ((0, 0), (0, 0), (0, self._missing)))
         by_step = weight.reshape(outputs, inputs, steps, stride).transpose(2, 0, 3, 1)
-        self._taps = ShiftedTaps(scope, by_step.reshape(steps, outputs, stride * inputs), bias, 1)
+        self._taps = UnfoldedTaps(scope, by_step.reshape(steps, outputs, stride * inputs), bias, 1)
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """x [inputs, (time - 1) * stride + reach] -> [outputs, time]."""
+        """x [inputs, (time - 1) * stride + reach, lanes] -> [outputs, time, lanes]."""
         if self._missing:
             x = x.pad(1, 0, self._missing)
-        return self._taps(x.reshape(x.shape[0] * self._stride, x.shape[1] // self._stride), residual)
+        inputs, time, lanes, _ = x.shape
+        return self._taps(x.reshape(inputs * self._stride, time // self._stride, lanes), residual)
 
 
 class ShiftedGroupedTaps:
@@ -108,18 +125,28 @@ def matrix_taps(scope: WeightScope, matrices: np.ndarray, bias: np.ndarray | Non
     """Return `Taps` of matrices [taps, outputs, inputs] as the device of the weights computes them best."""
     if scope.weights.on_cpu:
         return FusedTaps(ConvPlan(np.ascontiguousarray(matrices), bias))
-    return ShiftedTaps(scope, matrices, bias, 1)
+    return UnfoldedTaps(scope, matrices, bias, 1)
 
 
 def kernel_taps(
-    scope: WeightScope, *, stride: int = 1, dilation: int = 1, groups: int = 1, many: bool = False
+    scope: WeightScope,
+    *,
+    stride: int = 1,
+    dilation: int = 1,
+    groups: int = 1,
+    many: bool = False,
+    by_time: bool = False,
 ) -> Taps:
     """Return `Taps` of `weight` (outputs, inputs of a group, kernel) and `bias` as the device computes them best.
 
     `many` says that outputs are computed many at a time. Then the CPU reads float weights where they lie in the file,
-    and there is nothing to load; else they are packed.
+    and there is nothing to load; else they are packed. `by_time` says that what reads the result wants positions side
+    by side, unless that is an operation that only the CPU has.
     """
-    return _taps(_Kernel(scope, kernel_shape(scope)), stride, dilation, groups, many)
+    kernel = _Kernel(scope, kernel_shape(scope))
+    if by_time and not scope.weights.on_cpu and stride == groups == 1:
+        return UnfoldedTaps(scope, kernel.matrices(), bias_of(scope), dilation, by_time=True)
+    return _taps(kernel, stride, dilation, groups, many)
 
 
 def transposed_taps(scope: WeightScope, stride: int) -> Taps:
@@ -175,14 +202,17 @@ class _Kernel:
     def array(self) -> np.ndarray:
         return self.scope.array("weight").reshape(self.shape)
 
+    def matrices(self) -> np.ndarray:
+        """[kernel, outputs, inputs]."""
+        return np.ascontiguousarray(self.array().transpose(2, 0, 1))
+
     def plan(self, stride: int, dilation: int, groups: int, many: bool) -> ConvPlan:
         bias, weights, name = bias_of(self.scope), self.scope.weights, self.scope.full_name("weight")
         if weights.has_floats(name):
             return ConvPlan.of_file(
                 weights.file, name, self.shape, bias, dilation, stride=stride, groups=groups, packed=not many
             )
-        matrices = np.ascontiguousarray(self.array().transpose(2, 0, 1))
-        return ConvPlan(matrices, bias, dilation, stride=stride, groups=groups)
+        return ConvPlan(self.matrices(), bias, dilation, stride=stride, groups=groups)
 
 
 def _taps(kernel: _Kernel, stride: int, dilation: int, groups: int, many: bool) -> Taps:
@@ -191,12 +221,12 @@ def _taps(kernel: _Kernel, stride: int, dilation: int, groups: int, many: bool) 
         raise ValueError(f"{kernel.shape[0]} outputs do not make {groups} equal groups")
     if scope.weights.on_cpu:
         return FusedTaps(kernel.plan(stride, dilation, groups, many))
-    weight, bias = kernel.array(), bias_of(scope)
+    bias = bias_of(scope)
     if groups > 1:
-        return ShiftedGroupedTaps(scope, weight, bias, dilation, groups)
+        return ShiftedGroupedTaps(scope, kernel.array(), bias, dilation, groups)
     if stride > 1:
-        return StridedTaps(scope, weight, bias, stride)
-    return ShiftedTaps(scope, weight.transpose(2, 0, 1), bias, dilation)
+        return StridedTaps(scope, kernel.array(), bias, stride)
+    return UnfoldedTaps(scope, kernel.matrices(), bias, dilation)
 
 
 def _constants(scope: WeightScope, matrices: np.ndarray) -> list[Tensor]:

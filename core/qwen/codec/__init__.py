@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from .decoder import CodecDecoder, DecoderSnapshot, DecoderStream
+from .batch import CodecBatch
+from .decoder import CodecDecoder, DecoderStream
 from .encoder import CodecEncoder
+from .lanes import DecoderSnapshot
 from .shared_lane import AnyDecoderStream, SharedLane
 
 __all__ = [
     "AnyDecoderStream",
+    "CodecBatch",
     "CodecDecoder",
     "CodecEncoder",
     "DecoderSnapshot",

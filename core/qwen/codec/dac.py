@@ -23,15 +23,15 @@ class ResidualUnit:
 
     def __init__(self, scope: WeightScope, dilation: int) -> None:
         first, second = SnakeBeta(scope.scope("act1.")), SnakeBeta(scope.scope("act2."))
-        self._dilated = CausalConv1d(scope.scope("conv1."), dilation=dilation, activation=first)
-        self._pointwise = CausalConv1d(scope.scope("conv2."), activation=second)
+        self._dilated = CausalConv1d(scope.scope("conv1."), dilation=dilation, activation=first, by_time=True)
+        self._pointwise = CausalConv1d(scope.scope("conv2."), activation=second, by_time=True)
 
     def memory(self, allocate: Allocate) -> Memory | None:
         """Ask for what a stream keeps: the past of the dilated convolution."""
         return self._dilated.memory(allocate)
 
     def __call__(self, x: Tensor, memory: Memory | None = None) -> Tensor:
-        """x [channels, time] -> [channels, time]."""
+        """x [channels, time, lanes] -> [channels, time, lanes]."""
         return self._pointwise(self._dilated(x, memory), residual=x)
 
 
@@ -48,7 +48,7 @@ class DecoderBlock:
 
     def __init__(self, scope: WeightScope, stride: int) -> None:
         self._transposed = CausalConvTranspose1d(
-            scope.scope("conv_t."), stride=stride, activation=SnakeBeta(scope.scope("snake."))
+            scope.scope("conv_t."), stride=stride, activation=SnakeBeta(scope.scope("snake.")), by_time=True
         )
         self._units = [
             ResidualUnit(scope.scope(f"res.{index}."), dilation) for index, dilation in enumerate(_DILATIONS)
@@ -61,7 +61,7 @@ class DecoderBlock:
         )
 
     def __call__(self, x: Tensor, memory: BlockMemory | None = None) -> Tensor:
-        """x [inputs, time] -> [outputs, time * stride]."""
+        """x [inputs, time, lanes] -> [outputs, time * stride, lanes]."""
         x = self._transposed(x, memory.transposed if memory else None)
         for index, unit in enumerate(self._units):
             x = unit(x, memory.units[index] if memory else None)
@@ -82,7 +82,7 @@ class WaveformDecoder:
 
     def __init__(self, scope: WeightScope, strides: Sequence[int]) -> None:
         last = len(strides) + 1
-        self._entry = CausalConv1d(scope.scope("0.conv."))
+        self._entry = CausalConv1d(scope.scope("0.conv."), by_time=True)
         self._blocks = [
             DecoderBlock(scope.scope(f"{index}."), stride) for index, stride in enumerate(strides, start=1)
         ]
@@ -99,7 +99,7 @@ class WaveformDecoder:
         )
 
     def stages(self, x: Tensor, memory: WaveformMemory | None = None) -> Stages:
-        """x [width, time] -> the waveform [1, time * product of strides], not limited."""
+        """x [width, time, lanes] -> the waveform [1, time * product of strides, lanes], not limited."""
         x = self._entry(x, memory.entry if memory else None)
         yield "dac0", x
         for index, block in enumerate(self._blocks):

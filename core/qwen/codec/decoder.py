@@ -8,87 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...closing import Closing
-from ...engine import Engine, Program, Tensor, Weights, WeightScope
+from ...engine import Engine, Weights
 from ...formats.layout import require_layout
-from ...formats.qwen import CodecDecoderSizes, CodecFile
+from ...formats.qwen import CodecFile
 from ...formats.qwen_layout import decoder_layout
-from ...nn.config import TransformerConfig
-from ...nn.conv import CausalConv1d
-from ...nn.kv_cache import CacheView, KVCache
-from ...nn.precision import Float32Scope
-from ...nn.stages import Stages, compute, named, prefixed, result
-from ...nn.streaming import Allocate, Memory, StreamState
+from ...nn.precision import Float32Scope, FoldedScope
+from ...nn.stages import compute, named
 from .attention import exact_attention
-from .dac import WaveformDecoder, WaveformMemory
-from .decoder_transformer import DecoderTransformer
-from .quantizer import SplitDequantizer
-from .upsample import UpsampleMemory, UpsampleStage
+from .lanes import DecoderLanes, DecoderSnapshot, LaneSizes
+from .network import DecoderNetwork
 
 WIDEST = 16
 """Frames that a stream decodes at once at most (1.3 s): wide enough that reading the weights is no burden, narrow
 enough that activations stay in the caches."""
-
-
-@dataclass(frozen=True)
-class DecoderMemory:
-    """What the convolutions of a stream remember."""
-
-    entry: Memory | None
-    upsample: tuple[UpsampleMemory, ...]
-    waveform: WaveformMemory
-
-
-class DecoderNetwork:
-    """Quantiser, convolution, transformer, upsampling, waveform decoder; weights `tok_dec.*`."""
-
-    def __init__(self, scope: WeightScope, sizes: CodecDecoderSizes, attention: TransformerConfig) -> None:
-        self._quantizer = SplitDequantizer(scope, sizes.semantic_quantizers, sizes.quantizers)
-        self._entry = CausalConv1d(scope.scope("pre_conv."))
-        self._transformer = DecoderTransformer(scope.scope("pre_tfm."), attention)
-        self._upsample = [
-            UpsampleStage(scope.scope(f"upsample.{index}."), stride)
-            for index, stride in enumerate(sizes.upsample_strides)
-        ]
-        self._waveform = WaveformDecoder(scope.scope("dec."), sizes.dac_strides)
-
-    def memory(self, allocate: Allocate) -> DecoderMemory:
-        """Ask for what the convolutions of a stream keep."""
-        return DecoderMemory(
-            self._entry.memory(allocate),
-            tuple(stage.memory(allocate) for stage in self._upsample),
-            self._waveform.memory(allocate),
-        )
-
-    def stages(
-        self,
-        codes: Tensor,
-        positions: Tensor,
-        cache: CacheView | None = None,
-        memory: DecoderMemory | None = None,
-    ) -> Stages:
-        """codes int32 [time, codebooks] at positions int32 [time] -> samples [1, time * samples per frame], -1 to 1.
-
-        Without cache and memory, the codes are the whole sequence.
-        """
-        x = yield from self._quantizer.stages(codes)
-        x = self._entry(x, memory.entry if memory else None)
-        yield "pre_conv", x
-        x = yield from self._transformer.stages(x, positions, cache)
-        for index, stage in enumerate(self._upsample):
-            x = yield from prefixed(
-                f"up{index}_", stage.stages(x, memory.upsample[index] if memory else None)
-            )
-        x = yield from self._waveform.stages(x, memory.waveform if memory else None)
-        x = x.clamp(-1.0, 1.0)
-        yield "samples", x
-        return x
 
 
 class CodecDecoder:
@@ -108,9 +46,11 @@ class CodecDecoder:
         self.codebooks = sizes.quantizers
         self.entries = sizes.codebook_entries
         self.frame_samples = math.prod(sizes.upsample_strides) * math.prod(sizes.dac_strides)
-        self.attention = exact_attention(sizes.transformer, engine)
-        self.network = DecoderNetwork(Float32Scope.of(weights.scope("tok_dec.")), sizes, self.attention)
-        self._idle: list[_Lane] = []
+        attention = exact_attention(sizes.transformer, engine)
+        scope = (Float32Scope if engine.is_cpu else FoldedScope)(weights, "tok_dec.")
+        self._network = DecoderNetwork(scope, sizes, attention)
+        self._lane_sizes = LaneSizes(widest, attention)
+        self._idle: list[DecoderLanes] = []
         self._lock = Lock()
 
     def decode(self, codes: NDArray[np.integer]) -> NDArray[np.float32]:
@@ -143,8 +83,8 @@ class CodecDecoder:
         with self._lock:
             lane = self._idle.pop() if self._idle else None
         if lane is None:
-            lane = _Lane(self)
-        lane.begin(snapshot)
+            lane = self.lanes(1)
+        lane.begin(0, snapshot)
         return DecoderStream(self, lane)
 
     def stages(self, codes: NDArray[np.integer]) -> dict[str, NDArray[np.float32]]:
@@ -153,9 +93,10 @@ class CodecDecoder:
         frames = len(codes)
         graph = self.engine.graph()
         positions = graph.input("positions", (frames,), "i32")
-        found = named(self.network.stages(graph.input("codes", (frames, self.codebooks), "i32"), positions))
+        quantizer = self._network.quantizer
+        found = named(self._network.stages(quantizer.input(graph, frames), positions))
         places = np.arange(frames, dtype=np.int32)
-        return compute(graph, found, codes=_by_codebook(codes), positions=places)
+        return compute(graph, found, codes=quantizer.feed(codes), positions=places)
 
     def check(self, codes: NDArray[np.integer]) -> None:
         """Raise ValueError unless codes are integers [frames, codebooks] that the codebooks have."""
@@ -168,7 +109,15 @@ class CodecDecoder:
                 f"codes range from {codes.min()} to {codes.max()}, this codec has 0 to {self.entries - 1}"
             )
 
-    def take_back(self, lane: _Lane) -> None:
+    def lanes(self, count: int) -> DecoderLanes:
+        """Return memory for that many streams, with programs of its own.
+
+        Raises:
+            EngineError: the device has not enough memory.
+        """
+        return DecoderLanes(self.engine, self._network, self._lane_sizes, count)
+
+    def take_back(self, lane: DecoderLanes) -> None:
         """Keep what a finished stream leaves, so that the next one need not build its programs again."""
         with self._lock:
             self._idle.append(lane)
@@ -182,9 +131,9 @@ class CodecDecoder:
 class DecoderStream(Closing):
     """One sequence of frames being decoded; a context manager that gives its memory back at the end."""
 
-    def __init__(self, decoder: CodecDecoder, lane: _Lane) -> None:
+    def __init__(self, decoder: CodecDecoder, lane: DecoderLanes) -> None:
         self._decoder = decoder
-        self._lane: _Lane | None = lane
+        self._lane: DecoderLanes | None = lane
 
     def __call__(self, codes: NDArray[np.integer]) -> NDArray[np.float32]:
         """Samples float32 [m * 1920] of the next codes [m, 16].
@@ -196,8 +145,8 @@ class DecoderStream(Closing):
         samples = np.empty(len(codes) * self._decoder.frame_samples, np.float32)
         begin = 0
         for width in widths(len(codes), self._decoder.widest):
-            piece = self._open_lane().run(codes[begin : begin + width])
-            samples[begin * self._decoder.frame_samples :][: piece.size] = piece
+            piece = self._open_lane().run([0], codes[None, begin : begin + width])
+            samples[begin * self._decoder.frame_samples :][: piece.size] = piece[0]
             begin += width
         return samples
 
@@ -207,7 +156,7 @@ class DecoderStream(Closing):
 
     def snapshot(self, into: DecoderSnapshot | None = None) -> DecoderSnapshot:
         """Copy where the stream stands, so that other streams may go on from there; an older copy is written over."""
-        return self._open_lane().snapshot(into)
+        return self._open_lane().snapshot(0, into)
 
     def close(self) -> None:
         """End the stream. Closing twice is harmless."""
@@ -215,70 +164,10 @@ class DecoderStream(Closing):
             self._decoder.take_back(self._lane)
             self._lane = None
 
-    def _open_lane(self) -> _Lane:
+    def _open_lane(self) -> DecoderLanes:
         if self._lane is None:
             raise ValueError("the stream is closed")
         return self._lane
-
-
-@dataclass(frozen=True)
-class DecoderSnapshot:
-    """Where a stream stands: its convolutions' memory, and the keys and values of its window."""
-
-    memory: StreamState[DecoderMemory]
-    cache: KVCache
-
-
-class _Lane:
-    """Device memory for one stream, and the programs that work on it.
-
-    It knows the network and not the decoder, which keeps idle lanes: both would live until the garbage collector comes.
-    """
-
-    def __init__(self, decoder: CodecDecoder) -> None:
-        self._engine, self._network, self._codebooks = decoder.engine, decoder.network, decoder.codebooks
-        self._memory = StreamState(decoder.engine, decoder.network.memory)
-        positions = 2 * decoder.attention.window + 8 * decoder.widest
-        self._cache = KVCache(decoder.engine, decoder.attention, positions, "f32", sliding=True)
-        self._programs: dict[tuple[int, ...], Program] = {}
-
-    def begin(self, snapshot: DecoderSnapshot | None) -> None:
-        if snapshot is None:
-            self._memory.zero()
-            self._cache.reset()
-        else:
-            self._memory.copy_from(snapshot.memory)
-            self._cache.copy_from(snapshot.cache)
-
-    def run(self, codes: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Samples [frames * samples per frame] of the next codes [frames, codebooks]."""
-        frames = len(codes)
-        self._cache.reserve(frames)
-        key = (frames, *self._cache.signature(frames))
-        program = self._programs.get(key)
-        if program is None:
-            program = self._programs[key] = self._build(frames)
-        arrays = program(codes=_by_codebook(codes), **self._cache.feed(frames))
-        self._cache.advance(frames)
-        samples: NDArray[np.float32] = arrays["samples"].reshape(-1)
-        return samples
-
-    def snapshot(self, into: DecoderSnapshot | None) -> DecoderSnapshot:
-        if into is not None:
-            into.memory.copy_from(self._memory)
-            into.cache.copy_from(self._cache)
-            return into
-        memory = StreamState(self._engine, self._network.memory)
-        memory.copy_from(self._memory)
-        return DecoderSnapshot(memory, self._cache.clone())
-
-    def _build(self, frames: int) -> Program:
-        graph = self._engine.graph()
-        codes = graph.input("codes", (frames, self._codebooks), "i32")
-        view = self._cache.view(graph, frames)
-        memory = self._memory.view(graph)
-        samples = result(self._network.stages(codes, view.positions, view, memory))
-        return graph.program({"samples": samples})
 
 
 def widths(frames: int, widest: int) -> Iterator[int]:
@@ -287,7 +176,3 @@ def widths(frames: int, widest: int) -> Iterator[int]:
         width = min(widest, 1 << (frames.bit_length() - 1))
         yield width
         frames -= width
-
-
-def _by_codebook(codes: NDArray[np.integer]) -> NDArray[np.int32]:
-    return np.ascontiguousarray(codes.T, dtype=np.int32)

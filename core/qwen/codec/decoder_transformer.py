@@ -6,7 +6,7 @@ Module Qwen3TTSTokenizerV2DecoderTransformerModel of the official package.
 from __future__ import annotations
 
 from ...engine import Tensor, WeightScope
-from ...nn.kv_cache import CacheView
+from ...nn.attention import Memory
 from ...nn.linear import Linear
 from ...nn.norms import load_norm
 from ...nn.stages import Stages
@@ -22,7 +22,7 @@ class DecoderTransformer:
         self._norm = load_norm(scope, "norm", config.norm_eps)
         self._exit = Linear(scope, "output_proj")
 
-    def stages(self, x: Tensor, positions: Tensor, cache: CacheView | None = None) -> Stages:
+    def stages(self, x: Tensor, positions: Tensor, cache: Memory | None = None) -> Stages:
         """x [latent, time] at positions int32 [time] -> [latent, time].
 
         Without a cache, x is the whole sequence.

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...closing import Closing
-from .decoder import CodecDecoder, DecoderSnapshot, DecoderStream
+from .decoder import CodecDecoder, DecoderStream
+from .lanes import DecoderSnapshot
 
 
 class SharedLane:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ...engine import Tensor, WeightScope
 from ...nn.activations import Gelu
 from ...nn.conv import CausalConvTranspose1d, CausalDepthwiseConv1d
+from ...nn.lanes import apart, joined
 from ...nn.linear import Linear
 from ...nn.norms import LayerNorm
 from ...nn.stages import Stages
@@ -38,9 +39,10 @@ class ConvNeXtBlock:
         return self._depthwise.memory(allocate)
 
     def __call__(self, x: Tensor, memory: Memory | None = None) -> Tensor:
-        """x [width, time] -> [width, time]."""
-        hidden = self._norm(self._depthwise(x, memory))
-        return x + self._contract(self._activation(self._expand(hidden))) * self._gamma
+        """x [width, time, lanes] -> [width, time, lanes]."""
+        hidden = self._norm(joined(self._depthwise(x, memory)))
+        change = self._contract(self._activation(self._expand(hidden))) * self._gamma
+        return x + apart(change, x.shape[2])
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class UpsampleStage:
         return UpsampleMemory(self._transposed.memory(allocate), self._block.memory(allocate))
 
     def stages(self, x: Tensor, memory: UpsampleMemory | None = None) -> Stages:
-        """x [width, time] -> [width, time * ratio]."""
+        """x [width, time, lanes] -> [width, time * ratio, lanes]."""
         x = self._transposed(x, memory.transposed if memory else None)
         yield "tconv", x
         x = self._block(x, memory.block if memory else None)

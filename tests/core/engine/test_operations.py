@@ -101,6 +101,46 @@ def test_rows_that_lie_apart_are_cut_without_a_copy(engine: Engine) -> None:
     )
 
 
+def test_parts_of_rows_are_joined_again_without_a_copy(engine: Engine) -> None:
+    a = random(7, 20)
+    graph = engine.graph(64)
+    joined = graph.input("a", (20, 7)).slice(0, 8, 12).reshape(3, 4, 7).reshape(12, 7)
+    program = graph.program({"joined": joined.rms_norm(0.0)})
+    expected = run(engine, lambda x: x.slice(0, 8, 12).contiguous().rms_norm(0.0), a)
+    np.testing.assert_array_equal(program(a=a)["joined"], expected)
+    assert "CONT" not in [row[0] for row in program.profile(a=a)]
+
+
+def test_what_stays_as_it_is_makes_no_node(engine: Engine) -> None:
+    graph = engine.graph(64)
+    x = graph.input("a", (20, 7))
+    same = x.reshape(20, 7).slice(0, 0, 20).slice(1, 0, 7).reshape(20, 7, 1)
+    assert graph.program({"y": same.sqr()}).nodes == 1
+
+
+def test_operations_are_nodes_that_are_no_views(engine: Engine) -> None:
+    graph = engine.graph(64)
+    program = graph.program({"y": graph.input("a", (4, 3)).transpose().contiguous().reshape(2, 6).sqr()})
+    assert program.nodes == 4
+    assert program.operations == 2
+
+
+@pytest.mark.parametrize(("taps", "dilation"), [(1, 1), (2, 1), (3, 4), (7, 2)])
+def test_windows_of_a_convolution(engine: Engine, taps: int, dilation: int) -> None:
+    time = 5
+    x = random(3, time + (taps - 1) * dilation, 6)
+    windows = run(engine, lambda x: x.unfold(taps, dilation), x)
+    expected = np.stack([x[:, tap * dilation :][:, :time] for tap in range(taps)], 2)
+    np.testing.assert_array_equal(windows, expected.reshape(3 * time, taps * 6))
+
+
+def test_every_channel_has_its_own_kernel(engine: Engine) -> None:
+    x, kernel = random(3, 11, 6), random(4, 6)
+    y = run(engine, lambda x, kernel: x.depthwise_conv1d(kernel), x, kernel)
+    expected = sum(x[:, tap : tap + 8].astype(np.float64) * kernel[tap] for tap in range(4))
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5)
+
+
 def test_integers_become_floats(engine: Engine) -> None:
     np.testing.assert_array_equal(run(engine, lambda x: x.cast("f32"), np.array([3, -2], np.int32)), [3, -2])
 
@@ -314,6 +354,23 @@ def test_each_slot_has_keys_of_its_own(engine: Engine, dtype: type, slots: int, 
     )
 
 
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("queries", [1, 3])
+def test_sequences_read_slots_in_any_order(engine: Engine, queries: int) -> None:
+    slots = np.array([4, 0, 3], np.int32)
+    q = random(3 * queries, 4, 64)
+    k, v = random(2, 5, 2, 20, 64)
+    places = np.arange(3 * queries, dtype=np.int32) + 2
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, *more: Tensor) -> Tensor:
+        return q.attention(k, v, more[0], 0.125, window=9, slots=more[1] if more[1:] else None)
+
+    chosen = run(engine, attend, q, k, v, places, slots)
+    np.testing.assert_array_equal(chosen, run(engine, attend, q, k[slots], v[slots], places))
+    with pytest.raises(IndexError):
+        run(engine, attend, q, k, v, places, slots + 1)
+
+
 @pytest.mark.parametrize("ids", [np.array([[2], [0], [4]]), np.array([3])])
 def test_rows_of_each_slot_are_written_at_its_own_place(engine: Engine, ids: np.ndarray) -> None:
     kept, values = random(3, 2, 5, 4), random(3, 2, 1, 4)
@@ -355,6 +412,9 @@ def graph_of(engine: Engine, *shapes: tuple[int, ...]) -> tuple[Graph, list[Tens
         lambda a, b: a.cast("nonsense"),
         lambda a, b: a.clamp(2.0, 1.0),
         lambda a, b: a.rms_norm(-1.0),
+        lambda a, b: a.unfold(0),
+        lambda a, b: a.unfold(3, 3),
+        lambda a, b: a.depthwise_conv1d(b),
     ],
 )
 def test_wrong_operands_raise(engine: Engine, build: Callable[[Tensor, Tensor], Tensor]) -> None:

@@ -16,7 +16,7 @@ from ggtts.core.nn.conv import (
     SameConv1d,
 )
 from ggtts.core.nn.streaming import StreamState
-from ggtts.core.nn.taps import FusedTaps, ShiftedTaps, StridedTaps
+from ggtts.core.nn.taps import FusedTaps, StridedTaps, UnfoldedTaps
 from support import reference_conv as reference
 from support.comparing import deviation, same
 from support.tolerances import LAYER
@@ -180,7 +180,7 @@ def test_the_operations_of_other_devices_agree_with_the_fused_one(
     matrices, bias = kernel(count, outputs, inputs), kernel(outputs) if with_bias else None
     x = signal(30, inputs)
     fused = FusedTaps(ConvPlan(matrices, bias, dilation))
-    shifted = ShiftedTaps(scope_of({"unused": x}), matrices, bias, dilation)
+    shifted = UnfoldedTaps(scope_of({"unused": x}), matrices, bias, dilation)
     assert fused.reach == shifted.reach == (count - 1) * dilation + 1
     assert deviation(whole(engine, shifted, x), whole(engine, fused, x)) < LAYER
 
@@ -202,6 +202,6 @@ def test_a_residual_is_added(engine: Engine, scope_of: ScopeOf, fused: bool) -> 
     weight, x = kernel(4, 4, 1), signal(9, 4)
     scope = scope_of({"weight": weight})
     matrices = np.ascontiguousarray(weight.transpose(2, 0, 1))
-    taps = FusedTaps(ConvPlan(matrices, None)) if fused else ShiftedTaps(scope, matrices, None, 1)
+    taps = FusedTaps(ConvPlan(matrices, None)) if fused else UnfoldedTaps(scope, matrices, None, 1)
     y = whole(engine, lambda tensor: taps(tensor, tensor), x)
     assert deviation(y, x + x.astype(np.float64) @ weight[:, :, 0].T) < LAYER

@@ -10,6 +10,9 @@ import pytest
 
 from ggtts.core.engine import Engine, WeightScope
 from ggtts.core.nn.linear import Linear, LinearGroup
+from ggtts.core.nn.precision import FoldedScope
+from support.comparing import deviation
+from support.tolerances import LAYER
 
 Q8_0, F32 = gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.F32
 WIDTH = 64
@@ -45,3 +48,35 @@ def test_a_group_is_its_parts(engine: Engine, scope: WeightScope, order: list[st
     for name in order:
         assert found[name].size == tokens * ROWS[name]
         np.testing.assert_allclose(found[name], found[f"{name} alone"], rtol=1e-5, atol=1e-5)
+
+
+def folded_scope(engine: Engine, path: Path, *names: str) -> FoldedScope:
+    """A file with an output matrix in Q8_0, and float32 vectors of these names."""
+    random = np.random.default_rng(5)
+    writer = gguf.GGUFWriter(path, "test")
+    matrix = random.standard_normal((6, WIDTH)).astype(np.float32)
+    writer.add_tensor("attn_output.weight", gguf.quantize(matrix, Q8_0), raw_dtype=Q8_0)
+    for name in names:
+        writer.add_tensor(name, random.standard_normal(6).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return FoldedScope(engine.weights(path), "")
+
+
+def test_a_layer_scale_is_part_of_the_matrix(engine: Engine, tmp_path: Path) -> None:
+    scope = folded_scope(engine, tmp_path / "weights.gguf", "attn_scale")
+    assert "attn_scale" not in scope
+    assert "attn_output.weight" in scope
+    x = np.random.default_rng(6).standard_normal((5, WIDTH)).astype(np.float32)
+    graph = engine.graph()
+    y = graph.program({"y": Linear(scope, "attn_output")(graph.input("x", (WIDTH, 5)))})(x=x)["y"]
+    expected = x.astype(np.float64) @ scope.array("attn_output.weight").T * scope.array("attn_scale")
+    assert deviation(y, expected) < LAYER
+
+
+def test_a_bias_before_a_layer_scale_is_refused(engine: Engine, tmp_path: Path) -> None:
+    scope = folded_scope(engine, tmp_path / "weights.gguf", "attn_scale", "attn_output.bias")
+    with pytest.raises(ValueError, match="bias"):
+        Linear(scope, "attn_output")

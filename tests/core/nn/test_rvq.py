@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ggtts.core.engine import Engine, WeightScope
-from ggtts.core.nn.rvq import CodebookSum, nearest_entries
+from ggtts.core.nn.rvq import CodebookSum, JoinedCodebooks, nearest_entries
 from support.comparing import deviation
 from support.tolerances import LAYER
 
@@ -42,3 +42,15 @@ def test_lookup(engine: Engine, scope_of: Callable[[Mapping[str, np.ndarray]], W
     graph = engine.graph()
     y = graph.program({"y": lookup(graph.input("codes", (7, 4), "i32"), 1)})(codes=codes.T.copy())["y"]
     assert deviation(y, sum(book[codes[:, 1 + i]] for i, book in enumerate(BOOKS))) < LAYER
+
+
+def test_lookup_in_all_at_once(
+    engine: Engine, scope_of: Callable[[Mapping[str, np.ndarray]], WeightScope]
+) -> None:
+    scope = scope_of({f"{i}.codebook": book for i, book in enumerate(BOOKS)})
+    lookup = JoinedCodebooks(scope, ["0", "1", "2"])
+    codes = RANDOM.integers(0, 20, (7, 3)).astype(np.int32)
+    graph = engine.graph()
+    entries = lookup(graph.input("rows", (3, 7), "i32"))
+    y = graph.program({"y": entries})(rows=lookup.rows(codes))["y"]
+    assert (y.reshape(7, 3, 6) == BOOKS[np.arange(3), codes]).all()

@@ -1,0 +1,76 @@
+"""The network of the codec decoder, from codes to samples (Qwen3TTSTokenizerV2Decoder of the official package)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...engine import Tensor, WeightScope
+from ...formats.qwen import CodecDecoderSizes
+from ...nn.attention import Memory as AttentionMemory
+from ...nn.config import TransformerConfig
+from ...nn.conv import CausalConv1d
+from ...nn.lanes import apart, joined
+from ...nn.stages import Stages, prefixed
+from ...nn.streaming import Allocate, Memory
+from .dac import WaveformDecoder, WaveformMemory
+from .decoder_transformer import DecoderTransformer
+from .quantizer import SplitDequantizer
+from .upsample import UpsampleMemory, UpsampleStage
+
+
+@dataclass(frozen=True)
+class DecoderMemory:
+    """What the convolutions of a stream remember."""
+
+    entry: Memory | None
+    upsample: tuple[UpsampleMemory, ...]
+    waveform: WaveformMemory
+
+
+class DecoderNetwork:
+    """Quantiser, convolution, transformer, upsampling, waveform decoder; weights `tok_dec.*`."""
+
+    def __init__(self, scope: WeightScope, sizes: CodecDecoderSizes, attention: TransformerConfig) -> None:
+        self.quantizer = SplitDequantizer.of(scope, sizes.semantic_quantizers, sizes.quantizers)
+        self._entry = CausalConv1d(scope.scope("pre_conv."))
+        self._transformer = DecoderTransformer(scope.scope("pre_tfm."), attention)
+        self._upsample = [
+            UpsampleStage(scope.scope(f"upsample.{index}."), stride)
+            for index, stride in enumerate(sizes.upsample_strides)
+        ]
+        self._waveform = WaveformDecoder(scope.scope("dec."), sizes.dac_strides)
+
+    def memory(self, allocate: Allocate) -> DecoderMemory:
+        """Ask for what the convolutions of a stream keep."""
+        return DecoderMemory(
+            self._entry.memory(allocate),
+            tuple(stage.memory(allocate) for stage in self._upsample),
+            self._waveform.memory(allocate),
+        )
+
+    def stages(
+        self,
+        codes: Tensor,
+        positions: Tensor,
+        cache: AttentionMemory | None = None,
+        memory: DecoderMemory | None = None,
+        lanes: int = 1,
+    ) -> Stages:
+        """codes, of `quantizer.input`, at positions int32 [lanes * time], lane by lane.
+
+        Returns samples [1, time * samples per frame, lanes], -1 to 1. Without cache and memory, the codes are one whole
+        sequence.
+        """
+        x = yield from self.quantizer.stages(codes)
+        x = self._entry(apart(x, lanes), memory.entry if memory else None)
+        yield "pre_conv", x
+        x = yield from self._transformer.stages(joined(x), positions, cache)
+        x = apart(x, lanes)
+        for index, stage in enumerate(self._upsample):
+            x = yield from prefixed(
+                f"up{index}_", stage.stages(x, memory.upsample[index] if memory else None)
+            )
+        x = yield from self._waveform.stages(x, memory.waveform if memory else None)
+        x = x.clamp(-1.0, 1.0)
+        yield "samples", x
+        return x
