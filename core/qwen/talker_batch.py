@@ -89,15 +89,30 @@ class TalkerBatch:
             EngineError: the device has not enough memory.
         """
         self._bring_forward(slots)
-        count = len(slots)
         numbers = [self._number(slot) for slot in slots]
         for number in numbers:
             self._cache.reserve(number, 1)
+        steps = self._steps_in_turn(numbers, rows) or self._steps_together(numbers, rows)
+        for number in numbers:
+            self._cache.advance(number, 1)
+        return steps
+
+    def _steps_in_turn(self, numbers: Sequence[int], rows: FloatArray) -> list[TalkerStep]:
+        """Return the steps of some slots one by one, none where that is not for a kernel."""
+        lengths = [self._cache.lengths[number] for number in numbers]
+        kernel = self._talker.kernel
+        if kernel is None or not kernel.takes(lengths):
+            return []
+        state = self._cache.state
+        found = [kernel.step(state, *step) for step in zip(numbers, lengths, rows, strict=True)]
+        return [TalkerStep(logits, hidden) for hidden, logits in found]
+
+    def _steps_together(self, numbers: Sequence[int], rows: FloatArray) -> list[TalkerStep]:
+        """Return the steps of the first slots, which are `numbers` in some order, in that order."""
+        count = len(numbers)
         in_order = np.empty_like(rows)
         in_order[numbers] = rows
         steps = self._talker.steps(self._step_program(count)(x=in_order, **self._cache.step_feed(count)))
-        for number in numbers:
-            self._cache.advance(number, 1)
         return [steps[number] for number in numbers]
 
     def clear(self) -> None:
