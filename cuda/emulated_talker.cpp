@@ -13,8 +13,30 @@ class EmulatedWarp : public predictor::EmulatedWarp {
 public:
     using predictor::EmulatedWarp::EmulatedWarp;
 
-    // find(lane, turn) says what to bring in all turns. When all of that has come, store(lane, turn, brought, top)
-    // takes it, where `top` is the highest of 16 lanes, if it is wanted. Returns the sum of what `store` returns.
+    template <class Function>
+    Pair highest_of_pairs(Function function) const {
+        Pair result = function(0);
+        for (int lane = 1; lane < lanes; ++lane) {
+            const Pair values = function(lane);
+            for (int i = 0; i < 2; ++i)
+                result.at[i] = std::max(result.at[i], values.at[i]);
+        }
+        return result;
+    }
+    template <class Function>
+    Pair sum_of_pairs(Function function) const {
+        Pair result{};
+        for (int lane = 0; lane < lanes; ++lane) {
+            const Pair values = function(lane);
+            for (int i = 0; i < 2; ++i)
+                result.at[i] += values.at[i];
+        }
+        return result;
+    }
+
+    // find(lane, turn) says what to bring in all turns. When all of that has come, store(lane, turn, brought,
+    // top) takes it, where `top` is the highest of 16 lanes, if it is wanted. Returns the sum of what `store`
+    // returns.
     template <int turns, bool with_top, class Brought, class Find, class Store>
     float bring(uint32_t time, Find find, Store store) const {
         float total = 0;
@@ -69,7 +91,8 @@ struct Streams {
 
 constexpr int emulated_slots = 3;
 
-// A block with its memory: unlike blocks of the code predictor, it keeps things there from section to section.
+// A block with its memory: unlike blocks of the code predictor, it keeps things there from section to
+// section.
 template <class Type>
 class EmulatedWorker {
 public:
@@ -82,7 +105,8 @@ public:
           step_(block_, warps, streams_, tasks_.data(), model, step) {
         for (int warp = 0; warp < warps; ++warp) {
             streams_.warps.emplace_back(model, tasks_.data() + warp * matrix_kinds,
-                                        slots_.data() + warp * emulated_slots * slot_bytes, nullptr, emulated_slots);
+                                        slots_.data() + warp * emulated_slots * slot_bytes, nullptr,
+                                        emulated_slots);
             streams_.of(warp).start(EmulatedWarp(warp));
         }
         step_.begin();
@@ -146,8 +170,9 @@ private:
 };
 
 // Up to so many keys one block attends to each key head: to put chunks together costs more than it brings.
-constexpr int keys_of_one_chunk = 256;
-constexpr int keys_of_a_chunk = 128;
+// Measured on an H200.
+constexpr int keys_of_one_chunk = 192;
+constexpr int keys_of_a_chunk = 64;
 
 int most_chunks(const Sizes &sizes, int blocks) {
     return std::max(1, blocks / span_count(sizes, 1));

@@ -1,8 +1,8 @@
 // The attention of one new position, over keys and values where GGML keeps them.
 //
-// A block has some of the keys of one key head, and up to two of the query heads that share it. Where the keys of
-// a head are spread over several blocks, each returns its mean and the logarithm of its sum of exponentials, and
-// another phase puts them together (Dao et al., "Flash-Decoding", 2023).
+// A block has some of the keys of one key head, and up to two of the query heads that share it. Where the
+// keys of a head are spread over several blocks, each returns its mean and the logarithm of its sum of
+// exponentials, and another phase puts them together (Dao et al., "Flash-Decoding", 2023).
 #pragma once
 
 #include <cmath>
@@ -23,13 +23,15 @@ GGTTS_ANYWHERE uint16_t half_of_float(float value) {
 #endif
 }
 
-// Four neighbours of a cache in each of some rows, `index` values after its beginning and `stride` apart: what an
-// earlier kernel wrote, or GGML. Rows from `count` on are the last one again. All of them are asked for before one is
-// waited for.
+// Four neighbours of a cache in each of some rows, `index` values after its beginning and `stride` apart:
+// what an earlier kernel wrote, or GGML. Rows from `count` on are the last one again. All of them are asked
+// for before one is waited for.
 template <int rows>
 GGTTS_ANYWHERE void load_fours(const uint8_t *cache, int64_t index, int stride, int count, bool half,
                                Floats (&result)[rows]) {
-    const auto at = [&](int row) { return index + static_cast<int64_t>(row < count ? row : count - 1) * stride; };
+    const auto at = [&](int row) {
+        return index + static_cast<int64_t>(row < count ? row : count - 1) * stride;
+    };
     if (half) {
         predictor::TwoWords words[rows];
 #pragma unroll
@@ -38,7 +40,8 @@ GGTTS_ANYWHERE void load_fours(const uint8_t *cache, int64_t index, int stride, 
 #pragma unroll
         for (int row = 0; row < rows; ++row) {
             for (int i = 0; i < 4; ++i)
-                result[row].at[i] = float_of_half(static_cast<uint16_t>(words[row].at[i / 2] >> (i % 2 * 16)));
+                result[row].at[i] =
+                    float_of_half(static_cast<uint16_t>(words[row].at[i / 2] >> (i % 2 * 16)));
         }
     } else {
         Words words[rows];
@@ -64,8 +67,8 @@ GGTTS_ANYWHERE float keep(uint8_t *cache, int64_t index, bool half, float value)
     return float_of_half(bits);
 }
 
-// RMSNorm of a head, then its rotation (Su et al., "RoFormer", 2021, in the rotate-half form). A lane works on
-// the same values throughout, and asks for all of them before it waits for any.
+// RMSNorm of a head, then its rotation (Su et al., "RoFormer", 2021, in the rotate-half form). A lane works
+// on the same values throughout, and asks for all of them before it waits for any.
 template <class Warp>
 GGTTS_ANYWHERE void norm_and_rotate(const Warp &warp, const Letter *head, uint32_t time, const float *weight,
                                     const float *rotation, int head_dim, float epsilon, float *result) {
@@ -120,10 +123,14 @@ struct Span {
         newest = end == keys;
         adds = newest && group == 0;
     }
+
+    // Groups of keys that a warp works on at once.
+    GGTTS_ANYWHERE int groups() const { return (end - begin + keys_together - 1) / keys_together; }
 };
 
 constexpr GGTTS_EVERYWHERE int span_count(const Sizes &sizes, int chunks) {
-    return sizes.kv_heads * ((sizes.heads / sizes.kv_heads + queries_together - 1) / queries_together) * chunks;
+    return sizes.kv_heads * ((sizes.heads / sizes.kv_heads + queries_together - 1) / queries_together) *
+           chunks;
 }
 
 // Scores that a warp makes for one head, at most.
@@ -140,8 +147,8 @@ constexpr GGTTS_EVERYWHERE int64_t attention_room(int head_dim, int chunk, int w
 struct AttentionScratch {
     float *queries;  // [queries_together][head_dim]
     float *key, *value;
-    float *mixed;   // [warps][queries_together][head_dim]
-    float *scores;  // [warps][queries_together][scores_of_warp]
+    float *mixed;          // [warps][queries_together][head_dim]
+    float *scores;         // [warps][queries_together][scores_of_warp]
     float *tops, *totals;  // [warps][queries_together]
 
     GGTTS_ANYWHERE AttentionScratch(float *memory, int head_dim, int chunk, int warps)
@@ -154,7 +161,8 @@ struct AttentionScratch {
           totals(tops + warps * queries_together) {}
 };
 
-// What a warp needs to know for its share of a span's keys: groups of `keys_together`, one for each warp in turn.
+// What a warp needs to know for its share of a span's keys: groups of `keys_together`, one for each warp in
+// turn.
 struct SpanOfWarp {
     const Span &span;
     Cache cache;  // of the key head
@@ -165,13 +173,13 @@ struct SpanOfWarp {
         return span.begin + (index + group * warps) * keys_together;
     }
     GGTTS_ANYWHERE int groups() const {
-        const int all = (span.end - span.begin + keys_together - 1) / keys_together;
+        const int all = span.groups();
         return all > index ? (all - index - 1) / warps + 1 : 0;
     }
     // Of the scores, beyond the last key too.
     GGTTS_ANYWHERE int count() const { return groups() * keys_together; }
-    // Four neighbours of the keys of a group, or of their values; those of the newest, which are not in the cache
-    // yet, are `newest`.
+    // Four neighbours of the keys of a group, or of their values; those of the newest, which are not in the
+    // cache yet, are `newest`.
     GGTTS_ANYWHERE void load(const uint8_t *from, const float *newest, int group, int at,
                              Floats (&result)[keys_together]) const {
         const int first = first_of(group), left = span.end - first;
@@ -219,34 +227,43 @@ GGTTS_ANYWHERE void score(const Warp &warp, const SpanOfWarp &own, const Attenti
                 }
             },
             [&](int i, float sum) {
-                scores[i / keys_together * own.room + group * keys_together + i % keys_together] = sum * scale;
+                scores[i / keys_together * own.room + group * keys_together + i % keys_together] =
+                    sum * scale;
             });
     }
 }
 
-// Scores become weights; returns the highest score, and the sum of the weights.
+// Scores become weights; returns the highest score of each head, and then the sums of the weights.
 template <class Warp>
-GGTTS_ANYWHERE Floats weigh(const Warp &warp, const SpanOfWarp &own, float *scores) {
+GGTTS_ANYWHERE void weigh(const Warp &warp, const SpanOfWarp &own, float *scores, float *tops,
+                          float *totals) {
     const float lowest = float_of_bits(0xFF800000U);
-    const float top = warp.highest([&](int lane) {
-        float value = lowest;
-        GGTTS_SHORT_LOOP
-        for (int i = lane; i < own.count(); i += lanes)
-            value = own.key_of(i) < own.span.end ? fmaxf(value, scores[i]) : value;
-        return value;
-    });
-    const float total = warp.sum([&](int lane) {
-        float sum = 0;
+    const Pair top = warp.highest_of_pairs([&](int lane) {
+        Pair highest{{lowest, lowest}};
         GGTTS_SHORT_LOOP
         for (int i = lane; i < own.count(); i += lanes) {
-            const float weight = own.key_of(i) < own.span.end ? expf(scores[i] - top) : 0.0F;
-            scores[i] = weight;
-            sum += weight;
+            for (int head = 0; head < queries_together && own.key_of(i) < own.span.end; ++head)
+                highest.at[head] = fmaxf(highest.at[head], scores[head * own.room + i]);
         }
-        return sum;
+        return highest;
     });
-    warp.each(0, [](int) {});
-    return {{top, total, 0, 0}};
+    const Pair total = warp.sum_of_pairs([&](int lane) {
+        Pair sums{};
+        GGTTS_SHORT_LOOP
+        for (int i = lane; i < own.count(); i += lanes) {
+            const bool seen = own.key_of(i) < own.span.end;
+            for (int head = 0; head < queries_together; ++head) {
+                const float weight = seen ? expf(scores[head * own.room + i] - top.at[head]) : 0.0F;
+                scores[head * own.room + i] = weight;
+                sums.at[head] += weight;
+            }
+        }
+        return sums;
+    });
+    warp.each(queries_together, [&](int head) {
+        tops[head] = head == 0 ? top.at[0] : top.at[1];
+        totals[head] = head == 0 ? total.at[0] : total.at[1];
+    });
 }
 
 template <class Warp>
@@ -278,19 +295,13 @@ template <class Warp>
 GGTTS_ANYWHERE void attend_to(const Warp &warp, const SpanOfWarp &own, const AttentionScratch &scratch) {
     float *scores = scratch.scores + own.index * queries_together * own.room;
     score(warp, own, scratch, scores);
-    GGTTS_SHORT_LOOP
-    for (int head = 0; head < own.span.heads; ++head) {
-        const Floats found = weigh(warp, own, scores + head * own.room);
-        warp.each(1, [&](int) {
-            scratch.tops[own.index * queries_together + head] = found.at[0];
-            scratch.totals[own.index * queries_together + head] = found.at[1];
-        });
-    }
+    weigh(warp, own, scores, scratch.tops + own.index * queries_together,
+          scratch.totals + own.index * queries_together);
     mix(warp, own, scratch, scores, scratch.mixed + own.index * queries_together * own.head_dim);
 }
 
-// A mean of means: the weight of each is the exponential of a logarithm, times a factor; there are no means where
-// the logarithm is -inf.
+// A mean of means: the weight of each is the exponential of a logarithm, times a factor; there are no means
+// where the logarithm is -inf.
 struct Mean {
     float value;
     float log;  // of the sum of the weights

@@ -1,5 +1,5 @@
-// Memory on its way into the slots of a warp: by the copy engine of Hopper and later, by asynchronous copies of
-// each lane on GPUs since Ampere, and by plain ones on others and on the CPU.
+// Memory on its way into the slots of a warp: by the copy engine of Hopper and later, by asynchronous copies
+// of each lane on GPUs since Ampere, and by plain ones on others and on the CPU.
 #pragma once
 
 #include "portable.hpp"
@@ -48,7 +48,8 @@ public:
     GGTTS_ANYWHERE void begin(const Warp &warp) {
 #ifdef GGTTS_COPY_ENGINE
         warp.each(slots_, [&](int slot) {
-            asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(barriers_ + slot)) : "memory");
+            asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(barriers_ + slot))
+                         : "memory");
         });
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -59,8 +60,8 @@ public:
 
     // Copies rows into a slot, `row_room` bytes apart.
     template <int rows, class Warp>
-    GGTTS_ANYWHERE void ask(const Warp &warp, int slot, uint8_t *target, int row_room, const Bytes (&bytes)[rows],
-                            int used) {
+    GGTTS_ANYWHERE void ask(const Warp &warp, int slot, uint8_t *target, int row_room,
+                            const Bytes (&bytes)[rows], int used) {
 #ifdef GGTTS_COPY_ENGINE
         warp.each(1, [&](int) {
             const uint32_t barrier = shared_address(barriers_ + slot);
@@ -68,7 +69,8 @@ public:
 #pragma unroll
             for (int row = 0; row < rows; ++row)
                 all += row < used ? bytes[row].copied() : 0;
-            asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(all) : "memory");
+            asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(all)
+                         : "memory");
 #pragma unroll
             for (int row = 0; row < rows; ++row) {
                 if (row < used)
@@ -78,7 +80,8 @@ public:
 #else
         for (int row = 0; row < rows && row < used; ++row) {
             warp.each(bytes[row].copied() / copy_bytes, [&](int i) {
-                copy(target + row * row_room + i * copy_bytes, bytes[row].aligned() + i * copy_bytes, bytes[row]);
+                copy(target + row * row_room + i * copy_bytes, bytes[row].aligned() + i * copy_bytes,
+                     bytes[row]);
             });
         }
 #ifdef __CUDACC__

@@ -21,16 +21,26 @@ public:
     template <class Function>
     __device__ __forceinline__ void each(int count, Function function) const {
 #pragma unroll 1
-        for (int i = static_cast<int>(threadIdx.x) % lanes; i < count; i += lanes)
+        for (int i = lane(); i < count; i += lanes)
             function(i);
         __syncwarp();
     }
 
-    // find(lane, turn) says what to bring in all turns. When all of that has come, store(lane, turn, brought, top)
-    // takes it, where `top` is the highest of 16 lanes, if it is wanted. Returns the sum of what `store` returns.
+    template <class Function>
+    __device__ __forceinline__ Pair highest_of_pairs(Function function) const {
+        return combined(function(lane()), [](float a, float b) { return fmaxf(a, b); });
+    }
+    template <class Function>
+    __device__ __forceinline__ Pair sum_of_pairs(Function function) const {
+        return combined(function(lane()), [](float a, float b) { return a + b; });
+    }
+
+    // find(lane, turn) says what to bring in all turns. When all of that has come, store(lane, turn, brought,
+    // top) takes it, where `top` is the highest of 16 lanes, if it is wanted. Returns the sum of what `store`
+    // returns.
     template <int turns, bool with_top, class Brought, class Find, class Store>
     __device__ __forceinline__ float bring(uint32_t time, Find find, Store store) const {
-        const int lane = static_cast<int>(threadIdx.x) % lanes;
+        const int lane = StepWarp::lane();
         Brought brought[turns];
 #pragma unroll
         for (int turn = 0; turn < turns; ++turn)
@@ -52,8 +62,20 @@ public:
     }
 
 private:
-    // While something is missing, one lane of a warp keeps looking: all of them would fill the second-level cache
-    // with questions, which those who are waited for have to get through.
+    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % lanes; }
+
+    template <class Combine>
+    static __device__ __forceinline__ Pair combined(Pair values, Combine combine) {
+#pragma unroll
+        for (int step = lanes / 2; step > 0; step /= 2) {
+            for (float &value : values.at)
+                value = combine(value, __shfl_xor_sync(predictor::all_lanes, value, step));
+        }
+        return values;
+    }
+
+    // While something is missing, one lane of a warp keeps looking: all of them would fill the second-level
+    // cache with questions, which those who are waited for have to get through.
     template <int turns, class Brought>
     __device__ __forceinline__ void wait_for(uint32_t time, Brought (&brought)[turns]) const {
         while (true) {
@@ -67,7 +89,7 @@ private:
             const unsigned waiting = __ballot_sync(predictor::all_lanes, missing != nullptr);
             if (waiting == 0)
                 return;
-            if (static_cast<int>(threadIdx.x) % lanes == __ffs(static_cast<int>(waiting)) - 1)
+            if (lane() == __ffs(static_cast<int>(waiting)) - 1)
                 receive_two(missing, look_at_two(missing), time);
             __syncwarp();
         }
@@ -145,7 +167,8 @@ __global__ void __launch_bounds__(step_warps *predictor::lanes, 1)
     extern __shared__ __align__(16) uint8_t memory[];
     uint8_t *room = memory + predictor::reserved_floats * sizeof(float);
     auto *barriers = reinterpret_cast<uint64_t *>(room);
-    const StepBlock block(reinterpret_cast<float *>(memory), reinterpret_cast<float *>(room + table_bytes(model.sizes)));
+    const StepBlock block(reinterpret_cast<float *>(memory),
+                          reinterpret_cast<float *>(room + table_bytes(model.sizes)));
     room += step_warps * most_slots * sizeof(uint64_t);
     Model local = model;
     Step own_step = step;
@@ -156,7 +179,8 @@ __global__ void __launch_bounds__(step_warps *predictor::lanes, 1)
     auto *tasks = reinterpret_cast<Tasks *>(room);
     __syncthreads();
     block.each(step_warps * matrix_kinds, [&](int i) {
-        tasks[i] = tasks_of(local, i % matrix_kinds, {block.index(), block.blocks()}, {i / matrix_kinds, step_warps});
+        tasks[i] = tasks_of(local, i % matrix_kinds, {block.index(), block.blocks()},
+                            {i / matrix_kinds, step_warps});
     });
     const StepWarp warp;
     OwnStream<Type> streams{WeightStream<Type>(

@@ -1,8 +1,8 @@
-// Values that blocks send each other: each comes with the time it belongs to, so that whoever needs it waits for
-// that time to appear and for nothing else.
+// Values that blocks send each other: each comes with the time it belongs to, so that whoever needs it waits
+// for that time to appear and for nothing else.
 //
-// A letter may be written again when everybody has read it. That holds because every step of the work needs all
-// of what the step before made, or at least one value of each block that read what is to be written over.
+// A letter may be written again when everybody has read it. That holds because every step of the work needs
+// all of what the step before made, or at least one value of each block that read what is to be written over.
 #pragma once
 
 #include "portable.hpp"

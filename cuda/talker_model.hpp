@@ -30,7 +30,7 @@ struct Matrix {
     int pieces = 0;            // of a row, each as much as a warp works on at once
     int together = 1;          // rows that a warp works on at once
     bool alternating = false;  // row 2 i is row i of the first part, row 2 i + 1 that of the second
-    int stride = 0;            // bytes from a group to the next one in each part; 0 where groups begin anywhere
+    int stride = 0;  // bytes from a group to the next one in each part; 0 where groups begin anywhere
 };
 
 // The matrices of a layer in the order in which they are used; after all layers comes the codec head.
@@ -63,11 +63,11 @@ struct Cache {
 // One step: one more position. Times count on from step to step.
 struct Step {
     int position;
-    int capacity;        // of the caches, in positions
-    int half_cache;      // whether keys and values are float16, else float32
-    int chunk;           // keys that a block attends to
-    int chunks;          // how many make all of them
-    uint32_t time;       // of the input
+    int capacity;           // of the caches, in positions
+    int half_cache;         // whether keys and values are float16, else float32
+    int chunk;              // keys that a block attends to
+    int chunks;             // how many make all of them
+    uint32_t time;          // of the input
     const Cache *caches;    // [layers]
     const float *rotation;  // [head_dim / 2][cosine, sine]
     Letter *x;              // [width], the residual stream; at first the input

@@ -23,14 +23,15 @@ struct Brought {
     GGTTS_ANYWHERE float value(int i) const { return letters.at[i].value * weights[i]; }
     // The bits of the larger magnitude; more than those of infinity for what is no number.
     GGTTS_ANYWHERE uint32_t top() const {
-        const uint32_t first = bits_of_float(value(0)) & 0x7FFFFFFFU, second = bits_of_float(value(1)) & 0x7FFFFFFFU;
+        const uint32_t first = bits_of_float(value(0)) & 0x7FFFFFFFU,
+                       second = bits_of_float(value(1)) & 0x7FFFFFFFU;
         return first > second ? first : second;
     }
 };
 
-// Brings activations into shared memory, as a type of weights wants them; with weights of an RMSNorm (Zhang and
-// Sennrich, 2019) times those. Each warp leaves the sum of squares of what it brought: the division by the root
-// of their mean comes after the products, so that nothing has to wait for it. The width is even.
+// Brings activations into shared memory, as a type of weights wants them; with weights of an RMSNorm (Zhang
+// and Sennrich, 2019) times those. Each warp leaves the sum of squares of what it brought: the division by
+// the root of their mean comes after the products, so that nothing has to wait for it. The width is even.
 template <class Type, class Block>
 GGTTS_ANYWHERE void stage(const Block &block, int warps, const Letter *source, int width, uint32_t time,
                           const float *weight, float *staged, float *squares) {
@@ -49,14 +50,16 @@ GGTTS_ANYWHERE void stage(const Block &block, int warps, const Letter *source, i
                     if (weight == nullptr)
                         return Brought{source + at, {}, {1.0F, 1.0F}};
                     const predictor::TwoWords weights = load_pair(weight + at);
-                    return Brought{source + at, {}, {float_of_bits(weights.at[0]), float_of_bits(weights.at[1])}};
+                    return Brought{
+                        source + at, {}, {float_of_bits(weights.at[0]), float_of_bits(weights.at[1])}};
                 },
                 [&](int lane, int turn, const Brought &brought, uint32_t top) {
                     if (brought.from == nullptr)
                         return 0.0F;
                     const float values[2] = {brought.value(0), brought.value(1)};
                     Type::stage(staged, place(lane, turn), values, top);
-                    const float first_letter = brought.letters.at[0].value, second_letter = brought.letters.at[1].value;
+                    const float first_letter = brought.letters.at[0].value,
+                                second_letter = brought.letters.at[1].value;
                     return fmaf(first_letter, first_letter, second_letter * second_letter);
                 });
         }
@@ -64,11 +67,10 @@ GGTTS_ANYWHERE void stage(const Block &block, int warps, const Letter *source, i
     });
 }
 
-// One over the root of the mean square, of what `stage` left.
-GGTTS_ANYWHERE float norm_scale(const float *squares, int warps, int width, float epsilon) {
-    float sum = 0;
-    for (int warp = 0; warp < warps; ++warp)
-        sum += squares[warp];
+// One over the root of the mean square, of what `stage` left. There are as many warps as lanes, at most.
+template <class Warp>
+GGTTS_ANYWHERE float norm_scale(const Warp &warp, const float *squares, int warps, int width, float epsilon) {
+    const float sum = warp.sum([&](int lane) { return lane < warps ? squares[lane] : 0.0F; });
     return 1.0F / sqrtf(sum / static_cast<float>(width) + epsilon);
 }
 
@@ -88,9 +90,10 @@ struct Products {
 };
 
 // Multiplies a block's share of the rows, `together` of them at once, with what is staged; see `Products`.
-template <class Type, int together, class Block, class Streams>
+// Each warp calls finish(warp, index) when it has nothing left to multiply.
+template <class Type, int together, class Block, class Streams, class Finish>
 GGTTS_ANYWHERE void multiply(const Block &block, int warps, int matrix, int width, Streams &streams,
-                             const float *staged, float *partial) {
+                             const float *staged, float *partial, Finish finish) {
     block.each_task(warps, [&](const auto &warp, int index) {
         auto &stream = streams.of(index);
         GGTTS_SHORT_LOOP
@@ -104,12 +107,13 @@ GGTTS_ANYWHERE void multiply(const Block &block, int warps, int matrix, int widt
             const int first = note.piece * Type::piece_width;
             warp.template sums<together>(
                 [&](int lane, float (&sums)[together]) {
-                    Type::template accumulate<together>(rows, staged + Type::staged_at(first), width - first, lane,
-                                                        sums);
+                    Type::template accumulate<together>(rows, staged + Type::staged_at(first), width - first,
+                                                        lane, sums);
                 },
                 [&](int i, float sum) { partial[note.task * together + i] = sum; });
             stream.next(warp);
         }
+        finish(warp, index);
     });
 }
 

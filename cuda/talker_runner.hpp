@@ -21,7 +21,8 @@ public:
 // The machine has to outlive it.
 std::unique_ptr<Runner> emulated_runner(WeightKind kind, int blocks, int warps);
 // Nothing where the device cannot hold the kernel.
-std::unique_ptr<Runner> cuda_runner(int index, predictor::Machine &machine, WeightKind kind, const Sizes &sizes);
+std::unique_ptr<Runner> cuda_runner(int index, predictor::Machine &machine, WeightKind kind,
+                                    const Sizes &sizes);
 
 // What a matrix of such weights is cut into; `width` is a multiple of what `width_multiple` says.
 int piece_width(WeightKind kind);

@@ -1,7 +1,7 @@
 // One step of the talker: a new position through all layers, to the logits of the first code of a frame.
 //
-// The network is Qwen3's decoder (Qwen3 technical report, section 2). Every block goes through the same sections,
-// does its share of each, and waits for nothing but the values that it reads.
+// The network is Qwen3's decoder (Qwen3 technical report, section 2). Every block goes through the same
+// sections, does its share of each, and waits for nothing but the values that it reads.
 #pragma once
 
 #include "talker_attention.hpp"
@@ -19,7 +19,7 @@ struct Room {
         const int inputs = attended + 2 * sizes.kv_heads * sizes.head_dim;
         const int widest = most(most(sizes.width, sizes.ffn_width), attended);
         squares = residual + most_rows(sizes.width, 1, blocks);
-        partial = squares + 2 * warps;
+        partial = squares + 2 * warps + 2;
         // The narrowest pieces are those of float32.
         const int pieces = (widest + Singles::piece_width - 1) / Singles::piece_width;
         const int rows = most(most(inputs, 2 * sizes.ffn_width), most(sizes.vocabulary, sizes.width));
@@ -36,14 +36,23 @@ private:
 };
 
 // The last one comes once, after all layers.
-enum SectionOfLayer { project_inputs, attend, unite, add_attended, gate, add_fed, sections_of_layer, predict };
+enum SectionOfLayer {
+    project_inputs,
+    attend,
+    unite,
+    add_attended,
+    gate,
+    add_fed,
+    sections_of_layer,
+    predict
+};
 
 inline int section_count(const Sizes &sizes) {
     return sizes.layers * sections_of_layer + 1;
 }
 
-// Beside what blocks and warps have in the code predictor's kernel, `Block` has `spread`, which is `each` without
-// waiting for the last thread, and its warps have `bring` (see `stage`).
+// Beside what blocks and warps have in the code predictor's kernel, `Block` has `spread`, which is `each`
+// without waiting for the last thread, and its warps have `bring` (see `stage`).
 template <class Type, class Block, class Streams>
 class TalkerStep {
 public:
@@ -67,12 +76,14 @@ public:
     // Before the first section.
     GGTTS_ANYWHERE void begin() {
         const Tasks &tasks = tasks_[output_matrix];
-        block_.each(tasks.groups, [&](int i) { residual_[i] = receive(step_.x + tasks.first_row + i, step_.time); });
+        block_.each(tasks.groups,
+                    [&](int i) { residual_[i] = receive(step_.x + tasks.first_row + i, step_.time); });
     }
 
     GGTTS_ANYWHERE void section(int index) {
         const int layer = index / sections_of_layer;
-        const auto kind = layer == sizes_.layers ? predict : static_cast<SectionOfLayer>(index % sections_of_layer);
+        const auto kind =
+            layer == sizes_.layers ? predict : static_cast<SectionOfLayer>(index % sections_of_layer);
         // The time of everything in this layer but the residual stream.
         const uint32_t time = step_.time + 2 * static_cast<uint32_t>(layer);
         if (kind == project_inputs)
@@ -110,7 +121,8 @@ private:
 
     GGTTS_ANYWHERE void ask_for_norms(int layer) const {
         const auto ask = [&](const float *weights) {
-            block_.prefetch(reinterpret_cast<const uint8_t *>(weights), sizes_.width * static_cast<int64_t>(sizeof(float)));
+            block_.prefetch(reinterpret_cast<const uint8_t *>(weights),
+                            sizes_.width * static_cast<int64_t>(sizeof(float)));
         };
         if (layer == sizes_.layers)
             return ask(model_.output_norm);
@@ -118,7 +130,8 @@ private:
         ask(model_.norms[layer].feed_forward);
     }
 
-    // What is multiplied in a section: a matrix with values of some time, after an RMSNorm where one is named.
+    // What is multiplied in a section: a matrix with values of some time, after an RMSNorm where one is
+    // named.
     struct Factors {
         int matrix;
         const Letter *source;
@@ -151,22 +164,34 @@ private:
         // Nobody waits at the end of a section: some threads may still read those of the last one.
         float *squares = squares_ + index % 2 * warps_;
         stage<Type>(block_, warps_, factors.source, matrix.width, factors.time, factors.norm, work_, squares);
+        float *scale = squares_ + 2 * warps_ + index % 2;
+        const auto find_scale = [&](const auto &warp, int warp_index) {
+            // The first warps make results of products: the last one has time.
+            if (factors.norm != nullptr && warp_index + 1 == warps_) {
+                const float found = norm_scale(warp, squares, warps_, sizes_.width, sizes_.norm_eps);
+                warp.each(1, [&](int) { *scale = found; });
+            }
+        };
         if (matrix.together == 1)
-            multiply<Type, 1>(block_, warps_, factors.matrix, matrix.width, streams_, work_, partial_);
+            multiply<Type, 1>(block_, warps_, factors.matrix, matrix.width, streams_, work_, partial_,
+                              find_scale);
         else
-            multiply<Type, most_rows_together>(block_, warps_, factors.matrix, matrix.width, streams_, work_, partial_);
+            multiply<Type, most_rows_together>(block_, warps_, factors.matrix, matrix.width, streams_, work_,
+                                               partial_, find_scale);
         const Products products{tasks.first_row, matrix.together * tasks.groups, matrix.pieces, partial_};
         if (kind == add_attended || kind == add_fed)
             add(products, time + (kind == add_attended ? 1 : 2));
         else
-            send_normed(products, norm_scale(squares, warps_, sizes_.width, sizes_.norm_eps), kind, time);
+            send_normed(products, *scale, kind, time);
         streams_.refill();
     }
 
-    GGTTS_ANYWHERE void send_normed(const Products &products, float factor, SectionOfLayer kind, uint32_t time) {
+    GGTTS_ANYWHERE void send_normed(const Products &products, float factor, SectionOfLayer kind,
+                                    uint32_t time) {
         if (kind == gate)
             return feed(products, factor, time);
-        const int rows = kind == predict ? sizes_.vocabulary : (sizes_.heads + 2 * sizes_.kv_heads) * sizes_.head_dim;
+        const int rows =
+            kind == predict ? sizes_.vocabulary : (sizes_.heads + 2 * sizes_.kv_heads) * sizes_.head_dim;
         block_.spread(products.count, [&](int i) {
             const int row = products.first_row + i;
             if (row < rows && kind == predict)
@@ -191,7 +216,7 @@ private:
     GGTTS_ANYWHERE void feed(const Products &products, float factor, uint32_t time) {
         block_.spread(products.count / 2, [&](int pair) {
             const float gate = factor * products.at(2 * pair), up = factor * products.at(2 * pair + 1);
-            send(step_.gated + products.first_row / 2 + pair, gate / (1.0F + expf(-gate)) * up, time);
+            send(step_.gated + products.first_row / 2 + pair, quotient(gate, 1.0F + expf(-gate)) * up, time);
         });
     }
 
@@ -205,7 +230,8 @@ private:
             receive_span(span, scratch, cache, norms, time);
             const int room = scores_of_warp(step_.chunk, warps_);
             block_.each_task(warps_, [&](const auto &warp, int index) {
-                attend_to(warp, {span, cache, step_.half_cache != 0, index, warps_, sizes_.head_dim, room}, scratch);
+                attend_to(warp, {span, cache, step_.half_cache != 0, index, warps_, sizes_.head_dim, room},
+                          scratch);
             });
             send_span(span, scratch, time);
         }
@@ -224,7 +250,8 @@ private:
                 norm_and_rotate(warp, step_.inputs + (span.first_head + task) * size, time, norms.query,
                                 step_.rotation, size, sizes_.norm_eps, scratch.queries + task * size);
             } else if (task == span.heads) {
-                norm_and_rotate(warp, key, time, norms.key, step_.rotation, size, sizes_.norm_eps, scratch.key);
+                norm_and_rotate(warp, key, time, norms.key, step_.rotation, size, sizes_.norm_eps,
+                                scratch.key);
                 warp.each(size, [&](int i) {
                     scratch.key[i] = kept(span, cache.keys, place + i, half, scratch.key[i]);
                 });
@@ -243,7 +270,8 @@ private:
     }
 
     // A value of the new position as the cache keeps it.
-    GGTTS_ANYWHERE static float kept(const Span &span, uint8_t *cache, int64_t index, bool half, float value) {
+    GGTTS_ANYWHERE static float kept(const Span &span, uint8_t *cache, int64_t index, bool half,
+                                     float value) {
         if (span.adds)
             return keep(cache, index, half, value);
         return half ? float_of_half(half_of_float(value)) : value;
@@ -254,8 +282,9 @@ private:
         Letter *result = step_.chunks == 1 ? step_.attended : step_.parts + span.chunk * all;
         block_.spread(span.heads * size, [&](int i) {
             const int head = i / size;
+            const int warps = span.groups() < warps_ ? span.groups() : warps_;  // that have keys
             const Mean mean = mean_of(
-                warps_, [&](int warp) { return scratch.tops[warp * queries_together + head]; },
+                warps, [&](int warp) { return scratch.tops[warp * queries_together + head]; },
                 [&](int warp) { return scratch.totals[warp * queries_together + head]; },
                 [&](int warp) { return scratch.mixed[warp * queries_together * size + i]; });
             send(result + span.first_head * size + i, mean.value, time);

@@ -1,7 +1,7 @@
 // The weights of all matrix products of a step, on their way through shared memory.
 //
-// What a warp multiplies is known from the beginning: its share of every matrix, one after the other. So it asks
-// for it well ahead, across the ends of phases, and memory is read while blocks wait for each other.
+// What a warp multiplies is known from the beginning: its share of every matrix, one after the other. So it
+// asks for it well ahead, across the ends of phases, and memory is read while blocks wait for each other.
 #pragma once
 
 #include "talker_copies.hpp"
@@ -88,7 +88,8 @@ template <class Type>
 class WeightStream {
 public:
     // `tasks` are those of this warp, by kind; `memory` has `slots` slots, and there is a barrier for each.
-    GGTTS_ANYWHERE WeightStream(const Model &model, const Tasks *tasks, uint8_t *memory, uint64_t *barriers, int slots)
+    GGTTS_ANYWHERE WeightStream(const Model &model, const Tasks *tasks, uint8_t *memory, uint64_t *barriers,
+                                int slots)
         : model_(&model), tasks_(tasks), memory_(memory), slots_(slots), arrivals_(barriers, slots) {
         enter(0);
     }

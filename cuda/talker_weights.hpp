@@ -1,7 +1,8 @@
 // Rows of weights as GGML stores them, and how the lanes of a warp read a piece of some of them.
 //
-// A piece is about a kilobyte. It lies in shared memory as it lies in a file. The activations lie there as the type
-// of the weights wants them, with unused words between them: lanes that read side by side never wait for one bank.
+// A piece is about a kilobyte. It lies in shared memory as it lies in a file. The activations lie there as
+// the type of the weights wants them, with unused words between them: lanes that read side by side never wait
+// for one bank.
 #pragma once
 
 #include "portable.hpp"
@@ -18,6 +19,10 @@ using predictor::float_of_half;
 using predictor::Floats;
 using predictor::lanes;
 using predictor::Words;
+
+struct Pair {
+    float at[2];
+};
 
 inline constexpr int most_piece_bytes = 1088;
 
@@ -82,6 +87,15 @@ GGTTS_ANYWHERE int add_unsigned_products(uint32_t weights, uint32_t others, int 
 #endif
 }
 
+// Faster than exact on GPUs.
+GGTTS_ANYWHERE float quotient(float dividend, float divisor) {
+#ifdef __CUDACC__
+    return __fdividef(dividend, divisor);
+#else
+    return dividend / divisor;
+#endif
+}
+
 GGTTS_ANYWHERE int nearest(float value) {
 #ifdef __CUDACC__
     return __float2int_rn(value);
@@ -93,8 +107,8 @@ GGTTS_ANYWHERE int nearest(float value) {
 // Blocks of a half as scale and 32 signed bytes. Each lane has a block; where it begins inside a word decides
 // how its words are put together.
 //
-// GPUs multiply four bytes at once. So 32 activations share a scale, too, and become whole numbers of 24 bits, as
-// exact as floats of the size of their largest: a signed byte and two unsigned ones each.
+// GPUs multiply four bytes at once. So 32 activations share a scale, too, and become whole numbers of 24
+// bits, as exact as floats of the size of their largest: a signed byte and two unsigned ones each.
 struct EightBits {
     static constexpr int piece_width = 1024;
     static constexpr int piece_bytes = 1088;
@@ -103,7 +117,7 @@ struct EightBits {
 
     static constexpr int digits = 3;
     static constexpr int staged_words = 28;  // of a block: three digits of each, the scale; of no bank twice
-    static constexpr float largest = 32767.0F * 256.0F;
+    static constexpr float largest = 32766.0F * 256.0F;  // some less than 2^23: quotients are a little off
 
     static GGTTS_ANYWHERE int staged_at(int index) { return index / 32 * staged_words; }
 
@@ -111,7 +125,8 @@ struct EightBits {
     static GGTTS_ANYWHERE void stage(float *staged, int index, const float (&values)[2], uint32_t top) {
         float *block = staged + staged_at(index);
         const float magnitude = float_of_bits(top);
-        const float factor = top == 0 ? 0.0F : largest / magnitude;
+        // The smallest numbers have no inverse; they are as good as zero.
+        const float factor = magnitude < 1e-30F ? 0.0F : quotient(largest, magnitude);
         auto *bytes = reinterpret_cast<uint8_t *>(block) + index % 32;
         const int first = nearest(values[0] * factor), second = nearest(values[1] * factor);
         for (int digit = 0; digit < digits; ++digit) {
@@ -122,7 +137,7 @@ struct EightBits {
         // What is no number makes the scale no number: not all of it would show in the digits.
         const bool finite = top < 0x7F800000U;
         if (index % 32 == 0)
-            block[digits * 8] = finite ? magnitude / largest : float_of_bits(0x7FC00000U);
+            block[digits * 8] = finite ? magnitude * (1.0F / largest) : float_of_bits(0x7FC00000U);
     }
 
     template <int rows>

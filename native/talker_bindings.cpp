@@ -67,7 +67,8 @@ void bind_talker(nb::module_ &module) {
                     "Whether the kernel knows these weights, and this device runs it.")
         .def_prop_ro("most_positions", &TalkerPlan::most_positions, "Positions that it can attend to.")
         .def("step", &step, "state"_a, "slot"_a, "position"_a, "row"_a,
-             "row [width] at a position -> the normed last state [width], logits [vocabulary]; keys and values are "
+             "row [width] at a position -> the normed last state [width], logits [vocabulary]; keys and "
+             "values are "
              "added to a slot of the state.");
 }
 

@@ -33,8 +33,8 @@ std::string layer_scope(const std::string &scope, int layer) {
 constexpr const char *layer_matrices[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
                                           "ffn_gate", "ffn_up", "ffn_down"};
 // Parts of a layer that the kernel lacks.
-constexpr const char *unknown_parts[] = {"attn_q.bias",    "attn_k.bias",   "attn_v.bias",      "attn_output.bias",
-                                         "attn_norm.bias", "ffn_norm.bias", "attn_scale", "ffn_scale"};
+constexpr const char *unknown_parts[] = {"attn_q.bias",    "attn_k.bias",   "attn_v.bias", "attn_output.bias",
+                                         "attn_norm.bias", "ffn_norm.bias", "attn_scale",  "ffn_scale"};
 
 std::vector<std::string> matrix_names(const std::string &scope, int layers) {
     std::vector<std::string> names{scope + "codec_head.weight"};
@@ -62,7 +62,8 @@ std::optional<WeightKind> common_kind(const GgufFile &file, const std::string &s
         }
     }
     const bool has_norms = file.contains(layer_scope(scope, 0) + "attn_q_norm.weight");
-    const bool has_bias = file.contains(scope + "codec_head.bias") || file.contains(scope + "output_norm.bias");
+    const bool has_bias =
+        file.contains(scope + "codec_head.bias") || file.contains(scope + "output_norm.bias");
     const bool fits = sizes.head_dim % 4 == 0 && sizes.head_dim <= most_head_dim;
     return has_norms && fits && !has_bias ? kind : std::nullopt;
 }
@@ -98,7 +99,8 @@ TalkerPlan::TalkerPlan(const std::shared_ptr<Weights> &weights, const std::strin
     : weights_(weights), rope_theta_(rope_theta) {
     const auto kind = common_kind(weights->file(), scope, sizes);
     if (!kind)
-        throw std::invalid_argument(weights->file().path() + ": the talker's kernel does not know these weights");
+        throw std::invalid_argument(weights->file().path() +
+                                    ": the talker's kernel does not know these weights");
     kind_ = *kind;
     model_.sizes = sizes;
     Backend &backend = *weights->backend();
@@ -159,10 +161,14 @@ std::vector<TalkerPlan::Group> TalkerPlan::groups(const std::string &scope) cons
     std::vector<Group> groups;
     for (int layer = 0; layer < sizes.layers; ++layer) {
         const auto named = [&](const char *name) { return layer_scope(scope, layer) + name + ".weight"; };
-        groups.push_back({{named("attn_q"), named("attn_k"), named("attn_v")}, attended + 2 * kept, sizes.width});
+        groups.push_back(
+            {{named("attn_q"), named("attn_k"), named("attn_v")}, attended + 2 * kept, sizes.width});
         groups.push_back({{named("attn_output")}, sizes.width, attended, 1});
-        groups.push_back({{named("ffn_gate"), named("ffn_up")}, 2 * sizes.ffn_width, sizes.width,
-                          talker::most_rows_together, true});
+        groups.push_back({{named("ffn_gate"), named("ffn_up")},
+                          2 * sizes.ffn_width,
+                          sizes.width,
+                          talker::most_rows_together,
+                          true});
         groups.push_back({{named("ffn_down")}, sizes.width, sizes.ffn_width, 1});
     }
     groups.push_back({{scope + "codec_head.weight"}, sizes.vocabulary, sizes.width});
@@ -185,10 +191,9 @@ void TalkerPlan::load(const std::string &scope, bool in_file) {
     std::vector<talker::Norms> norms;
     for (int layer = 0; layer < sizes.layers; ++layer) {
         const auto named = [&](const char *name) { return layer_scope(scope, layer) + name + ".weight"; };
-        norms.push_back({load_vector(named("attn_norm"), sizes.width),
-                         load_vector(named("attn_q_norm"), sizes.head_dim),
-                         load_vector(named("attn_k_norm"), sizes.head_dim),
-                         load_vector(named("ffn_norm"), sizes.width)});
+        norms.push_back(
+            {load_vector(named("attn_norm"), sizes.width), load_vector(named("attn_q_norm"), sizes.head_dim),
+             load_vector(named("attn_k_norm"), sizes.head_dim), load_vector(named("ffn_norm"), sizes.width)});
     }
     model_.norms = upload(norms);
     model_.output_norm = load_vector(scope + "output_norm.weight", sizes.width);
@@ -239,7 +244,8 @@ Matrix TalkerPlan::load_matrix(const Group &group, bool in_file) {
 const float *TalkerPlan::load_vector(const std::string &name, int size) {
     const FileTensor &tensor = weights_->file().tensor(name);
     if (tensor.shape.size() != 1 || tensor.shape[0] != size) {
-        throw FileError(weights_->file().path() + ": '" + name + "' is not " + std::to_string(size) + " long");
+        throw FileError(weights_->file().path() + ": '" + name + "' is not " + std::to_string(size) +
+                        " long");
     }
     std::vector<float> values(static_cast<size_t>(size));
     to_float32(tensor.type, tensor.data, values.data(), size);
@@ -291,7 +297,8 @@ std::vector<Cache> TalkerPlan::caches_of(const State &state, int slot, Step &ste
                                             std::to_string(slot) + " that the talker's kernel knows");
         }
         const size_t begin = static_cast<size_t>(slot) * first->nb[3];
-        caches.push_back({static_cast<uint8_t *>(both[0]->data) + begin, static_cast<uint8_t *>(both[1]->data) + begin});
+        caches.push_back(
+            {static_cast<uint8_t *>(both[0]->data) + begin, static_cast<uint8_t *>(both[1]->data) + begin});
     }
     return caches;
 }

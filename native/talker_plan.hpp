@@ -1,5 +1,5 @@
-// The talker of a file as one kernel: one more position through all layers (see cuda/talker_step.hpp). Weights,
-// keys and values stay where GGML's own programs have them.
+// The talker of a file as one kernel: one more position through all layers (see cuda/talker_step.hpp).
+// Weights, keys and values stay where GGML's own programs have them.
 #pragma once
 
 #include <talker_runner.hpp>
@@ -19,9 +19,9 @@ public:
         int blocks, warps;
     };
 
-    // Takes the matrices below `scope` ("talker.") from the device, where their programs use them, too. Throws
-    // std::invalid_argument for weights that the kernel does not know, FileError where they contradict the sizes,
-    // and DeviceError where the device is none of CUDA's or has no room.
+    // Takes the matrices below `scope` ("talker.") from the device, where their programs use them, too.
+    // Throws std::invalid_argument for weights that the kernel does not know, FileError where they contradict
+    // the sizes, and DeviceError where the device is none of CUDA's or has no room.
     TalkerPlan(const std::shared_ptr<Weights> &weights, const std::string &scope, const talker::Sizes &sizes,
                float rope_theta, const Emulation *emulation);
 
@@ -32,9 +32,10 @@ public:
     // A position beyond is too far for the kernel.
     int most_positions() const;
 
-    // Adds the input `row` [width] at a position to the keys and values of a state, "keys.0", "values.0", ..., each
-    // [head_dim, positions, kv_heads, slots] in float16 or float32. Fills hidden [width], the normed last state, and logits
-    // [vocabulary]. Throws DeviceError, and std::invalid_argument for a state of another shape.
+    // Adds the input `row` [width] at a position to the keys and values of a state, "keys.0", "values.0",
+    // ..., each [head_dim, positions, kv_heads, slots] in float16 or float32. Fills hidden [width], the
+    // normed last state, and logits [vocabulary]. Throws DeviceError, and std::invalid_argument for a state
+    // of another shape.
     void step(const State &state, int slot, int position, const float *row, float *hidden, float *logits);
 
 private:

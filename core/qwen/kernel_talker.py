@@ -7,7 +7,6 @@ programs all the same: both work on the same weights, keys and values.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +20,6 @@ from ..nn.config import USUAL, TransformerConfig
 FloatArray = NDArray[np.float32]
 
 SCOPE = "talker."
-
-MOST_IN_TURN = 2
-"""Sequences whose steps are sooner computed one after the other than all in one program."""
 
 _logger = logging.getLogger("ggtts.engine")
 
@@ -61,12 +57,10 @@ class KernelTalker:
             _logger.warning("%s: the talker goes on without its kernel, and slower", error)
             return None
 
-    def takes(self, positions: Sequence[int]) -> bool:
-        """Tell whether the next step of sequences that are so long is for the kernel."""
-        return len(positions) <= MOST_IN_TURN and max(positions) < self._plan.most_positions
+    def takes(self, position: int) -> bool:
+        """Tell whether the kernel reaches as far as a position."""
+        return position < self._plan.most_positions
 
-    def step(
-        self, state: State, slot: int, position: int, row: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def step(self, state: State, slot: int, position: int, row: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Add one position to a slot of keys and values; see `TalkerPlan.step`."""
         return self._plan.step(state, slot, position, row)

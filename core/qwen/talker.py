@@ -168,7 +168,7 @@ class TalkerSession:
         """
         self._cache.reserve(1)
         length, kernel = self._cache.length, self._talker.kernel
-        if kernel is not None and kernel.takes([length]):
+        if kernel is not None and kernel.takes(length):
             hidden, logits = kernel.step(self._cache.state, 0, length, row)
             step = TalkerStep(logits, hidden)
         else:

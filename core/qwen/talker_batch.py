@@ -92,20 +92,19 @@ class TalkerBatch:
         numbers = [self._number(slot) for slot in slots]
         for number in numbers:
             self._cache.reserve(number, 1)
-        steps = self._steps_in_turn(numbers, rows) or self._steps_together(numbers, rows)
+        lone = self._lone_step(numbers[0], rows[0]) if len(numbers) == 1 else None
+        steps = self._steps_together(numbers, rows) if lone is None else [lone]
         for number in numbers:
             self._cache.advance(number, 1)
         return steps
 
-    def _steps_in_turn(self, numbers: Sequence[int], rows: FloatArray) -> list[TalkerStep]:
-        """Return the steps of some slots one by one, none where that is not for a kernel."""
-        lengths = [self._cache.lengths[number] for number in numbers]
-        kernel = self._talker.kernel
-        if kernel is None or not kernel.takes(lengths):
-            return []
-        state = self._cache.state
-        found = [kernel.step(state, *step) for step in zip(numbers, lengths, rows, strict=True)]
-        return [TalkerStep(logits, hidden) for hidden, logits in found]
+    def _lone_step(self, number: int, row: FloatArray) -> TalkerStep | None:
+        """Return the step of one slot where a kernel computes it: several are sooner computed together."""
+        kernel, length = self._talker.kernel, self._cache.lengths[number]
+        if kernel is None or not kernel.takes(length):
+            return None
+        hidden, logits = kernel.step(self._cache.state, number, length, row)
+        return TalkerStep(logits, hidden)
 
     def _steps_together(self, numbers: Sequence[int], rows: FloatArray) -> list[TalkerStep]:
         """Return the steps of the first slots, which are `numbers` in some order, in that order."""

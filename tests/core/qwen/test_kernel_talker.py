@@ -12,11 +12,14 @@ from ggtts.core.engine import Engine
 from ggtts.core.engine.talker_plan import TalkerPlan
 from ggtts.core.errors import EngineError, ModelFileError
 from ggtts.core.nn.config import Arithmetic
+from ggtts.core.qwen.generation import Session, Utterance
 from ggtts.core.qwen.kernel_talker import SCOPE, KernelTalker, talker_sizes
 from ggtts.core.qwen.talker import Talker, TalkerSession
 from ggtts.core.qwen.talker_batch import TalkerBatch
+from ggtts.core.speech.timings import Stopwatch
+from support.data import Golden, golden_names
 from support.gguf_editing import edit_gguf
-from support.qwen_parts import Parts
+from support.qwen_parts import Parts, greedy_sampler, prompt_request
 
 STATES = 1e-4
 """Largest deviation of a state or a logit: float32 sums in another order."""
@@ -84,6 +87,10 @@ def test_steps_after_a_prompt(
         session.prefill(rows(model, 9))
     compare(sessions, rows(model, 12, seed=1), tolerance)
     assert sessions[0].length == sessions[1].length == 21
+    for layer in range(model.file.talker.layers):
+        for name in (f"keys.{layer}", f"values.{layer}"):
+            found, expected = (session._cache.state.read(name)[:, :21] for session in sessions)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
     for session in sessions:  # what one prompt left is in nobody's way
         session.prefill(rows(model, 3, seed=2))
     compare(sessions, rows(model, 2, seed=3), tolerance)
@@ -117,14 +124,29 @@ def test_weight_types(engine: Engine, tiny_gguf: Callable[..., Path], tmp_path: 
     )
     assert engine.weights(stored).dtype("talker.blk.0.attn_q.weight") == outtype
     model = Parts.open(engine, expanded)
-    sessions = both(engine, stored, model, "f32")
-    state = model.talker.session("f32")
-    for session in sessions:
-        session.prefill(rows(model, 1))
-        session._cache.state.copy_from(state._cache.state) if session.length > 1 else None
-    first = with_kernel(engine, expanded, model, open_kernel(engine, expanded, model)).session("f32")
-    second = with_kernel(engine, stored, model, open_kernel(engine, stored, model)).session("f32")
-    compare((first, second), rows(model, 5, seed=1), STATES)
+    of_type, of_floats = (
+        with_kernel(engine, path, model, open_kernel(engine, path, model)).session("f32")
+        for path in (stored, expanded)
+    )
+    compare((of_type, of_floats), rows(model, 5, seed=1), STATES)
+
+
+@pytest.mark.parametrize("name", [*golden_names("qwen_0"), *golden_names("qwen_1")])
+def test_greedy_codes_of_the_official_package(
+    name: str, engine: Engine, tiny_gguf: Callable[..., Path], golden: Callable[[str], Golden]
+) -> None:
+    case = golden(name)
+    path = tiny_gguf(case.meta["checkpoint"])
+    model = Parts.open(engine, path)
+    talker = with_kernel(engine, path, model, open_kernel(engine, path, model))
+    utterance = Utterance(
+        Session(talker.session("f32"), model.predictor.session("f32")),
+        model.prompts.build(prompt_request(case, model.file)),
+        greedy_sampler(model.file, case.meta["repetition_penalty"]),
+        max_frames=case.meta["max_new_tokens"] - 1,
+        stopwatch=Stopwatch(),
+    )
+    assert np.stack(list(utterance)).tolist() == case["codes"].tolist()
 
 
 def test_blocks_and_warps_change_nothing(engine: Engine, path: Path, model: Parts) -> None:
@@ -169,7 +191,9 @@ def test_what_the_kernel_does_not_fit(engine: Engine, path: Path, model: Parts, 
     with pytest.raises(EngineError, match="runs on CUDA devices only, not on cpu"):
         TalkerPlan(weights, SCOPE, sizes, theta)
     odd = edit_gguf(
-        path, tmp_path / "odd.gguf", rename=lambda name: name.replace("blk.1.ffn_norm.weight", "blk.1.ffn_scale")
+        path,
+        tmp_path / "odd.gguf",
+        rename=lambda name: name.replace("blk.1.ffn_norm.weight", "blk.1.ffn_scale"),
     )
     with pytest.raises(ValueError, match="does not know these weights"):
         TalkerPlan(engine.weights(odd), SCOPE, sizes, theta, emulated=(1, 1))
