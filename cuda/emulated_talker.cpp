@@ -89,7 +89,7 @@ struct Streams {
     }
 };
 
-constexpr int emulated_slots = 3;
+constexpr int emulated_slots = most_slots;
 
 // A block with its memory: unlike blocks of the code predictor, it keeps things there from section to
 // section.

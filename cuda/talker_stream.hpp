@@ -122,14 +122,15 @@ public:
         return slot(current_);
     }
 
-    // Gives them back.
+    // Gives them back. Not each of them is asked for anew at once: while others wait for the results of this
+    // warp, it has something better to do.
     template <class Warp>
     GGTTS_ANYWHERE void next(const Warp &warp) {
         if (++current_ == slots_) {
             current_ = 0;
             arrivals_.next_round();
         }
-        if (++free_ > (slots_ - 1) / 2)
+        if (++free_ > slots_ / 2)
             refill(warp);
     }
 

@@ -22,8 +22,8 @@ STATES = 1e-4
 HALF_STATES = 2e-2
 """The same where keys and values are float16, and round to a neighbour now and then."""
 
-PROGRAMS = 0.1
-"""Largest deviation from GGML's own operations, which round activations to eight bits, or to halves."""
+PROGRAMS = 0.05
+"""The same from GGML's own operations, by the largest value: they round activations to eight bits, or to halves."""
 
 pytestmark = pytest.mark.skipif(not DEVICE.startswith("cuda"), reason="needs an NVIDIA card")
 
@@ -111,8 +111,8 @@ def test_sessions_with_and_without(
     prompt = both.rows(9)
     steps = [session.prefill(prompt) for session in sessions]
     for row in both.rows(12):
-        np.testing.assert_allclose(steps[0].hidden, steps[1].hidden, rtol=0, atol=PROGRAMS)
-        np.testing.assert_allclose(steps[0].logits, steps[1].logits, rtol=0, atol=PROGRAMS)
+        for found, expected in ((steps[0].hidden, steps[1].hidden), (steps[0].logits, steps[1].logits)):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=PROGRAMS * np.abs(expected).max())
         steps = [session.decode(row) for session in sessions]
 
 
