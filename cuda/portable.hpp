@@ -7,17 +7,12 @@
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
 #define GGTTS_ANYWHERE __device__ __forceinline__
-#define GGTTS_EVERYWHERE __host__ __device__
-// Loops that have a turn or two: unrolled, they would only fill the caches of instructions.
-#define GGTTS_SHORT_LOOP _Pragma("unroll 1")
 #else
 #include <ggml.h>
 
 #include <bit>
 #include <cstring>
 #define GGTTS_ANYWHERE inline
-#define GGTTS_EVERYWHERE
-#define GGTTS_SHORT_LOOP
 #endif
 
 namespace ggtts::predictor {

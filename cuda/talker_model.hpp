@@ -6,6 +6,15 @@
 
 #include "model.hpp"
 
+#ifdef __CUDACC__
+#define GGTTS_EVERYWHERE __host__ __device__
+// Loops that have a turn or two: unrolled, they would only fill the caches of instructions.
+#define GGTTS_SHORT_LOOP _Pragma("unroll 1")
+#else
+#define GGTTS_EVERYWHERE
+#define GGTTS_SHORT_LOOP
+#endif
+
 namespace ggtts::talker {
 
 using predictor::WeightKind;
