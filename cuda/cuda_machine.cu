@@ -128,6 +128,8 @@ public:
         check(cudaStreamSynchronize(stream_), "a frame");
     }
 
+    void *stream() override { return stream_; }
+
 private:
     // The device is a setting of the calling thread.
     void use() const { check(cudaSetDevice(index_), "the device"); }

@@ -35,6 +35,8 @@ public:
     virtual void run(WeightKind kind, int columns, const Model &model, const Buffers &buffers) = 0;
     // Waits for everything that was asked for.
     virtual void finish() = 0;
+    // What a GPU works off in order (cudaStream_t); null in an emulation.
+    virtual void *stream() { return nullptr; }
 };
 
 inline constexpr int column_counts[] = {16, 8, 4, 2, 1};

@@ -163,6 +163,16 @@ DeviceInfo Backend::info() const {
     return describe(device_);
 }
 
+// GGML counts as the CUDA runtime does.
+std::optional<int> Backend::cuda_index() const {
+    const std::string name = info().name, prefix = "cuda";
+    if (is_cpu_ || name.rfind(prefix, 0) != 0 || name.size() == prefix.size() ||
+        name.find_first_not_of("0123456789", prefix.size()) != std::string::npos) {
+        return std::nullopt;
+    }
+    return std::stoi(name.substr(prefix.size()));
+}
+
 void Backend::refuse_memory(const std::string &what, size_t bytes) const {
     const DeviceInfo device = info();
     std::string message = "device '" + device.name + "': no room for " + what;

@@ -60,6 +60,8 @@ public:
     // Whether float32 products keep all their bits, at the cost of speed; GPUs round them to TF32 otherwise.
     bool exact() const { return exact_; }
     int threads() const { return threads_; }
+    // Its number in the CUDA runtime; nothing for other devices.
+    std::optional<int> cuda_index() const;
     DeviceInfo info() const;
     // An error that says what there was no room for, how much it needs (0: unknown) and how much is free.
     [[noreturn]] void refuse_memory(const std::string &what, size_t bytes) const;

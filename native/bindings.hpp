@@ -10,5 +10,6 @@ void bind_tensors(nanobind::module_ &module);
 void bind_plans(nanobind::module_ &module);
 void bind_sampler(nanobind::module_ &module);
 void bind_predictor(nanobind::module_ &module);
+void bind_talker(nanobind::module_ &module);
 
 }  // namespace ggtts

@@ -107,6 +107,8 @@ public:
     State(std::shared_ptr<Backend> backend, const Layout &layout);
 
     Tensor tensor(const std::string &name);
+    // Where it lies. Throws std::out_of_range.
+    ggml_tensor *find(const std::string &name) const;
     std::vector<std::string> names() const;
     void zero();
     void read(const std::string &name, void *data, size_t bytes) const;
@@ -115,8 +117,6 @@ public:
     size_t bytes() const;
 
 private:
-    ggml_tensor *find(const std::string &name) const;
-
     std::shared_ptr<Backend> backend_;
     std::optional<Descriptions> context_;
     ggml_backend_buffer_ptr buffer_;

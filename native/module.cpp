@@ -6,4 +6,5 @@ NB_MODULE(_native, module) {
     ggtts::bind_engine(module);
     ggtts::bind_sampler(module);
     ggtts::bind_predictor(module);
+    ggtts::bind_talker(module);
 }

@@ -71,21 +71,11 @@ std::optional<predictor::WeightKind> common_kind(const GgufFile &file, const std
     return file.contains(scope + "blk.0.attn_q_norm.weight") ? kind : std::nullopt;
 }
 
-// "cuda0" -> 0, nothing for other devices. GGML counts as the CUDA runtime does.
-std::optional<int> cuda_index(const Backend &backend) {
-    const std::string name = backend.info().name, prefix = "cuda";
-    if (backend.is_cpu() || name.rfind(prefix, 0) != 0 || name.size() == prefix.size() ||
-        name.find_first_not_of("0123456789", prefix.size()) != std::string::npos) {
-        return std::nullopt;
-    }
-    return std::stoi(name.substr(prefix.size()));
-}
-
 std::unique_ptr<predictor::Machine> open_machine(const Backend &backend,
                                                  const PredictorPlan::Emulation *emulation) {
     if (emulation != nullptr)
         return predictor::emulated_machine(emulation->blocks, emulation->warps);
-    const auto index = cuda_index(backend);
+    const auto index = backend.cuda_index();
     if (!index)
         throw DeviceError("the predictor's kernel runs on CUDA devices only, not on " + backend.info().name);
     return predictor::cuda_machine(*index);
@@ -117,7 +107,7 @@ struct PredictorPlan::Part {
 };
 
 bool PredictorPlan::fits(const Backend &backend, const GgufFile &file, const std::string &scope) {
-    return predictor::has_cuda() && !backend.is_stock() && cuda_index(backend) && common_kind(file, scope);
+    return predictor::has_cuda() && !backend.is_stock() && backend.cuda_index() && common_kind(file, scope);
 }
 
 PredictorPlan::PredictorPlan(std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file,

@@ -456,3 +456,27 @@ class PredictorPlan:
         """
         inputs [frames, 2, talker width] -> codes [frames, codebooks - 1], -1 where the logits are no numbers; sums of embeddings [frames, talker width]; logits [frames or 0, codebooks - 1, entries].
         """
+
+class TalkerSizes:
+    """Sizes of a talker."""
+
+    def __init__(self, *, layers: int, width: int, ffn_width: int, heads: int, kv_heads: int, head_dim: int, vocabulary: int, norm_eps: float) -> None: ...
+
+class TalkerPlan:
+    """One more position of a talker as one kernel."""
+
+    def __init__(self, weights: Weights, scope: str, sizes: TalkerSizes, rope_theta: float, *, emulated: tuple[int, int] | None = None) -> None:
+        """`emulated`: loops on the CPU for so many blocks and warps, for tests."""
+
+    @staticmethod
+    def fits(weights: Weights, scope: str, sizes: TalkerSizes) -> bool:
+        """Whether the kernel knows these weights, and this device runs it."""
+
+    @property
+    def most_positions(self) -> int:
+        """Positions that it can attend to."""
+
+    def step(self, state: State, slot: int, position: int, row: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple:
+        """
+        row [width] at a position -> the normed last state [width], logits [vocabulary]; keys and values are added to a slot of the state.
+        """

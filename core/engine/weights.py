@@ -91,7 +91,7 @@ class Weights:
         self.path = path
         self.on_cpu = backend.has_own_operations
         self.file = open_gguf(path)
-        self._native = _native.Weights(backend, self.file)
+        self.native = _native.Weights(backend, self.file)
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
@@ -128,11 +128,11 @@ class Weights:
         Several names are one matrix with the rows of all of them, one below the other. Raises ValueError unless they
         have one type and one width.
         """
-        return self._checked(self._native.matrix, list(names))
+        return self._checked(self.native.matrix, list(names))
 
     def can_join(self, *names: str) -> bool:
         """Tell whether `matrix` takes these names together without holding them in memory twice."""
-        return self._checked(self._native.can_join, list(names))
+        return self._checked(self.native.can_join, list(names))
 
     def has_floats(self, name: str) -> bool:
         """Tell whether a weight is stored in float32 or a half precision, which `ConvPlan.of_file` reads."""
@@ -140,7 +140,7 @@ class Weights:
 
     def tensor(self, name: str, dtype: str | None = None) -> _native.Tensor:
         """A weight as stored, or converted to "f32", "f16" or "bf16"."""
-        return self._checked(self._native.tensor, name, dtype)
+        return self._checked(self.native.tensor, name, dtype)
 
     def array(self, name: str) -> FloatArray:
         """A float32 copy on the host, in array order and without leading ones."""
@@ -158,12 +158,12 @@ class Weights:
     ) -> _native.Tensor:
         """A weight computed on the host, placed like the others. `name` is unique in this object."""
         array = np.ascontiguousarray(values, dtype=np.float32)
-        return self._native.constant(name, array, dtype, matrix)
+        return self.native.constant(name, array, dtype, matrix)
 
     def place(self) -> None:
         """Give every tensor asked for so far its memory. Raises EngineError when the device has no room."""
         try:
-            self._native.place()
+            self.native.place()
         except _native.DeviceError as error:
             raise EngineError(str(error)) from error
 

@@ -109,6 +109,11 @@ class KVCache:
         return self._capacity
 
     @property
+    def state(self) -> State:
+        """Keys and values themselves, until there has to be more room for them."""
+        return self._state
+
+    @property
     def room(self) -> int | None:
         """How many more positions may ever be added, None for any number."""
         return None if self.limit is None else self.limit - self.length

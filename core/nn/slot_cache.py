@@ -122,6 +122,17 @@ class SlotCache:
         """Positions that a slot can hold before all have to move."""
         return self._capacity
 
+    @property
+    def state(self) -> State:
+        """Keys and values themselves, until there has to be more room for them.
+
+        Raises:
+            ValueError: there are no slots yet.
+        """
+        if self._state is None:
+            raise ValueError("the cache has no slots yet")
+        return self._state
+
     def room(self, slot: int) -> int | None:
         """Return how many more positions a slot may ever have, None for any number."""
         return None if self.limit is None else self.limit - self.lengths[slot]
@@ -175,13 +186,13 @@ class SlotCache:
         """Let the sequences of two slots change places."""
         moves = [(source, target) for source, target in ((one, other), (other, one)) if self.lengths[source]]
         if len(moves) == 1:
-            self._copy(self._memory, self._memory, moves)
+            self._copy(self.state, self.state, moves)
         elif moves:
             aside = SlotCache(self._engine, self._config, self._dtype)
             aside.resize(1, self.lengths[one])
-            self._copy(self._memory, aside._memory, [(one, 0)])
-            self._copy(self._memory, self._memory, [(other, one)])
-            self._copy(aside._memory, self._memory, [(0, other)], [self.lengths[one]])
+            self._copy(self.state, aside.state, [(one, 0)])
+            self._copy(self.state, self.state, [(other, one)])
+            self._copy(aside.state, self.state, [(0, other)], [self.lengths[one]])
         self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
 
     def view(self, graph: Graph, slot: int, tokens: int) -> OneSlotView:
@@ -189,7 +200,7 @@ class SlotCache:
         positions = graph.input("positions", (tokens,), "i32")
         visible = self._visible(self.lengths[slot] + tokens)
         mask = graph.input("mask", (visible, tokens), "f16") if self._masked else None
-        return OneSlotView(graph, self._memory, slot, Sight(positions, mask), visible)
+        return OneSlotView(graph, self.state, slot, Sight(positions, mask), visible)
 
     def feed(self, slot: int, tokens: int) -> dict[str, np.ndarray]:
         """Return the inputs of a program that adds the next `tokens` positions to one slot."""
@@ -205,7 +216,7 @@ class SlotCache:
         positions = graph.input("positions", (slots,), "i32")
         visible = self._visible(max(self.lengths[:slots]) + 1)
         mask = graph.input("mask", (visible, 1, 1, slots), "f16") if self._masked else None
-        return SlotsView(graph, self._memory, slots, positions, Sight(positions, mask), visible)
+        return SlotsView(graph, self.state, slots, positions, Sight(positions, mask), visible)
 
     def step_feed(self, slots: int) -> dict[str, np.ndarray]:
         """Return the inputs of a program that adds one position to each of the first slots."""
@@ -224,13 +235,7 @@ class SlotCache:
             constants.write("mask", self._mask(places, visible))
         positions = graph.use(constants["places"])
         sight = Sight(positions, graph.use(constants["mask"]) if self._masked else None)
-        return SlotsView(graph, self._memory, slots, positions, sight, visible)
-
-    @property
-    def _memory(self) -> State:
-        if self._state is None:
-            raise ValueError("the cache has no slots yet")
-        return self._state
+        return SlotsView(graph, self.state, slots, positions, sight, visible)
 
     def _names(self) -> list[str]:
         return [f"{part}.{layer}" for layer in range(self._config.layers) for part in ("keys", "values")]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from ..nn.linear import Linear
 from ..nn.norms import load_norm
 from ..nn.slot_cache import OneSlotView, SlotsView
 from ..nn.transformer import Transformer
+from .kernel_talker import KernelTalker
 
 FloatArray = NDArray[np.float32]
 
@@ -48,12 +51,24 @@ class Talker:
         self, weights: Weights, file: TalkerFile, engine: Engine, arithmetic: Arithmetic = USUAL
     ) -> None:
         self.engine = engine
+        self._weights, self._file = weights, file
+        self._opening = threading.Lock()
         self.context_length = file.context_length
         self.config = TransformerConfig(**asdict(file.talker), arithmetic=arithmetic)
         scope = weights.scope("talker.")
         self.transformer = Transformer(scope, self.config)
         self.output_norm = load_norm(scope, "output_norm", self.config.norm_eps)
         self.codec_head = Linear(scope, "codec_head")
+
+    @property
+    def kernel(self) -> KernelTalker | None:
+        """What computes single positions on this device; None where it has no kernel for these weights."""
+        with self._opening:
+            return self._kernel
+
+    @cached_property
+    def _kernel(self) -> KernelTalker | None:
+        return KernelTalker.open(self._weights, self._file, self.config)
 
     def session(self, kv_type: str = "f16") -> TalkerSession:
         """Return a session whose cache has that type, "f16" or "f32".
@@ -152,14 +167,22 @@ class TalkerSession:
             EngineError: the device has not enough memory.
         """
         self._cache.reserve(1)
+        length, kernel = self._cache.length, self._talker.kernel
+        if kernel is not None and kernel.takes(length):
+            hidden, logits = kernel.step(self._cache.state, 0, length, row)
+            step = TalkerStep(logits, hidden)
+        else:
+            step = self._talker.steps(self._step_program()(x=row[None], **self._cache.feed(1)))[0]
+        self._cache.advance(1)
+        return step
+
+    def _step_program(self) -> Program:
         signature = self._cache.signature(1)
         program = self._steps.get(signature)
         if program is None:
             self._forget_moved_programs(signature[0])
             program = self._steps[signature] = self._build(1)
-        result = program(x=row[None], **self._cache.feed(1))
-        self._cache.advance(1)
-        return self._talker.steps(result)[0]
+        return program
 
     def _forget_moved_programs(self, revision: int) -> None:
         self._steps = {key: program for key, program in self._steps.items() if key[0] == revision}

@@ -89,15 +89,29 @@ class TalkerBatch:
             EngineError: the device has not enough memory.
         """
         self._bring_forward(slots)
-        count = len(slots)
         numbers = [self._number(slot) for slot in slots]
         for number in numbers:
             self._cache.reserve(number, 1)
+        lone = self._lone_step(numbers[0], rows[0]) if len(numbers) == 1 else None
+        steps = self._steps_together(numbers, rows) if lone is None else [lone]
+        for number in numbers:
+            self._cache.advance(number, 1)
+        return steps
+
+    def _lone_step(self, number: int, row: FloatArray) -> TalkerStep | None:
+        """Return the step of one slot where a kernel computes it: several are sooner computed together."""
+        kernel, length = self._talker.kernel, self._cache.lengths[number]
+        if kernel is None or not kernel.takes(length):
+            return None
+        hidden, logits = kernel.step(self._cache.state, number, length, row)
+        return TalkerStep(logits, hidden)
+
+    def _steps_together(self, numbers: Sequence[int], rows: FloatArray) -> list[TalkerStep]:
+        """Return the steps of the first slots, which are `numbers` in some order, in that order."""
+        count = len(numbers)
         in_order = np.empty_like(rows)
         in_order[numbers] = rows
         steps = self._talker.steps(self._step_program(count)(x=in_order, **self._cache.step_feed(count)))
-        for number in numbers:
-            self._cache.advance(number, 1)
         return [steps[number] for number in numbers]
 
     def clear(self) -> None:

@@ -114,8 +114,8 @@ def test_weights_stay_mapped_when_they_can(engine: Engine, path: Path) -> None:
     weights = engine.weights(path)
     graph = engine.graph()
     graph.program({"y": weights.matrix("f32") @ graph.input("x", (WIDTH, 1))})
-    assert weights._native.mapped_bytes == ROWS * WIDTH * 4
-    assert weights._native.allocated_bytes == 0
+    assert weights.native.mapped_bytes == ROWS * WIDTH * 4
+    assert weights.native.allocated_bytes == 0
 
 
 def test_weights_are_placed_after_their_file_object_is_gone(

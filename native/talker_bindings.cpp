@@ -1,0 +1,75 @@
+// The Python face of the talker's kernel.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <utility>
+
+#include "bindings.hpp"
+#include "talker_plan.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace ggtts {
+namespace {
+
+using Row = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+nb::ndarray<nb::numpy, float> new_vector(int size) {
+    auto *memory = new float[static_cast<size_t>(size)]();
+    nb::capsule owner(memory, [](void *pointer) noexcept { delete[] static_cast<float *>(pointer); });
+    return nb::ndarray<nb::numpy, float>(memory, {static_cast<size_t>(size)}, owner);
+}
+
+nb::tuple step(TalkerPlan &plan, const State &state, int slot, int position, const Row &row) {
+    if (row.shape(0) != static_cast<size_t>(plan.sizes().width))
+        throw std::invalid_argument("a row must have " + std::to_string(plan.sizes().width) + " values");
+    auto hidden = new_vector(plan.sizes().width), logits = new_vector(plan.sizes().vocabulary);
+    {
+        nb::gil_scoped_release release;
+        plan.step(state, slot, position, row.data(), hidden.data(), logits.data());
+    }
+    return nb::make_tuple(hidden, logits);
+}
+
+}  // namespace
+
+void bind_talker(nb::module_ &module) {
+    using talker::Sizes;
+    nb::class_<Sizes>(module, "TalkerSizes", "Sizes of a talker.")
+        .def(
+            "__init__",
+            [](Sizes *sizes, int layers, int width, int ffn_width, int heads, int kv_heads, int head_dim,
+               int vocabulary, float norm_eps) {
+                new (sizes) Sizes{layers, width, ffn_width, heads, kv_heads, head_dim, vocabulary, norm_eps};
+            },
+            nb::kw_only(), "layers"_a, "width"_a, "ffn_width"_a, "heads"_a, "kv_heads"_a, "head_dim"_a,
+            "vocabulary"_a, "norm_eps"_a);
+    nb::class_<TalkerPlan>(module, "TalkerPlan", "One more position of a talker as one kernel.")
+        .def(
+            "__init__",
+            [](TalkerPlan *plan, const std::shared_ptr<Weights> &weights, const std::string &scope,
+               const Sizes &sizes, float rope_theta, std::optional<std::pair<int, int>> emulated) {
+                std::optional<TalkerPlan::Emulation> emulation;
+                if (emulated)
+                    emulation = {emulated->first, emulated->second};
+                nb::gil_scoped_release release;
+                new (plan) TalkerPlan(weights, scope, sizes, rope_theta, emulation ? &*emulation : nullptr);
+            },
+            "weights"_a, "scope"_a, "sizes"_a, "rope_theta"_a, nb::kw_only(), "emulated"_a = nb::none(),
+            "`emulated`: loops on the CPU for so many blocks and warps, for tests.")
+        .def_static("fits", &TalkerPlan::fits, "weights"_a, "scope"_a, "sizes"_a,
+                    "Whether the kernel knows these weights, and this device runs it.")
+        .def_prop_ro("most_positions", &TalkerPlan::most_positions, "Positions that it can attend to.")
+        .def("step", &step, "state"_a, "slot"_a, "position"_a, "row"_a,
+             "row [width] at a position -> the normed last state [width], logits [vocabulary]; keys and "
+             "values are "
+             "added to a slot of the state.");
+}
+
+}  // namespace ggtts
