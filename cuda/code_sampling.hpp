@@ -42,10 +42,17 @@ public:
             ++entry_bits_;
     }
 
-    // Returns the code, to all threads, or -1: a logit is NaN or infinite, or all of them are -inf.
     GGTTS_ANYWHERE int choose(const float *logits, const Draw &draw, uint64_t codebook) {
-        const float infinity = float_of_bits(0x7F800000U);
         block_.each(entries_, [&](int i) { scores_[i] = fresh(logits + i); });
+        return choose(draw, codebook);
+    }
+
+    // Where the logits are expected, all threads being done with writing them.
+    GGTTS_ANYWHERE float *scores() const { return scores_; }
+
+    // Returns the code, to all threads, or -1: a logit is NaN or infinite, or all of them are -inf.
+    GGTTS_ANYWHERE int choose(const Draw &draw, uint64_t codebook) {
+        const float infinity = float_of_bits(0x7F800000U);
         const int bad =
             block_.template total<int>(entries_, [&](int i) { return scores_[i] < infinity ? 0 : 1; });
         const float best = block_.template highest<float>(entries_, [&](int i) { return scores_[i]; });

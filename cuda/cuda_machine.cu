@@ -89,8 +89,8 @@ public:
     int most_columns(WeightKind kind, const Model &model) override {
         use();
         for (const int columns : column_counts) {
-            const size_t shared = shared_bytes(columns, model);
             const Kernel kernel = find_kernel(kind, columns);
+            const size_t shared = shared_bytes(kernel, columns, model);
             cudaFuncAttributes attributes;
             check(cudaFuncGetAttributes(&attributes, kernel.function), "the kernel for this device");
             if (shared + attributes.sharedSizeBytes > static_cast<size_t>(shared_limit_))
@@ -111,12 +111,14 @@ public:
     void run(WeightKind kind, int columns, const Model &model, const Buffers &buffers) override {
         use();
         const Kernel kernel = find_kernel(kind, columns);
-        const size_t shared = shared_bytes(columns, model);
+        const size_t shared = shared_bytes(kernel, columns, model);
         check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    static_cast<int>(shared)),
               "shared memory");
         int64_t tables = table_bytes(model.sizes);
-        void *arguments[] = {const_cast<Model *>(&model), const_cast<Buffers *>(&buffers), &tables};
+        FlowRoom room = kernel.room == nullptr ? FlowRoom{} : kernel.room(model, blocks_, shared_limit_);
+        void *arguments[] = {const_cast<Model *>(&model), const_cast<Buffers *>(&buffers),
+                             kernel.room == nullptr ? static_cast<void *>(&tables) : &room};
         check(cudaLaunchCooperativeKernel(kernel.function, dim3(static_cast<unsigned>(blocks_)),
                                           dim3(static_cast<unsigned>(kernel.threads)), arguments, shared,
                                           stream_),
@@ -134,7 +136,9 @@ private:
     // The device is a setting of the calling thread.
     void use() const { check(cudaSetDevice(index_), "the device"); }
 
-    size_t shared_bytes(int columns, const Model &model) const {
+    size_t shared_bytes(const Kernel &kernel, int columns, const Model &model) const {
+        if (kernel.room != nullptr)
+            return static_cast<size_t>(kernel.room(model, blocks_, shared_limit_).all);
         const int64_t floats = reserved_floats + shared_size(model, columns, blocks_);
         return static_cast<size_t>(floats) * sizeof(float) + static_cast<size_t>(table_bytes(model.sizes));
     }

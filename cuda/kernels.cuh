@@ -3,7 +3,9 @@
 
 #include <cuda_runtime.h>
 
+#include "cuda_flow.cuh"
 #include "cuda_grid.cuh"
+#include "flow_frame.hpp"
 #include "frame.hpp"
 
 namespace ggtts::predictor {
@@ -55,21 +57,70 @@ __global__ void __launch_bounds__(warps_for(columns) * lanes, 1)
     Frame<Type, columns, CudaGrid>(grid, local, buffers).run();
 }
 
+constexpr int64_t whole_lines(int64_t bytes) {
+    return (bytes + 127) / 128 * 128;
+}
+
+// More slots than these do not make a step faster.
+constexpr int most_slots = 8;
+
+// Without a slot for each warp it does not fit.
+template <class Type, int columns>
+FlowRoom flow_room(const Model &model, int blocks, int64_t limit) {
+    constexpr int warps = warps_for(columns);
+    FlowRoom room{};
+    room.portions = table_bytes(model.sizes);
+    room.kept = room.portions + whole_lines(model.step_count * static_cast<int64_t>(sizeof(Portion)));
+    room.shared = room.kept + whole_lines(flow_kept_size(model, columns) * static_cast<int64_t>(sizeof(float)));
+    room.feed = room.shared +
+                whole_lines(flow_shared_size(model, columns, blocks) * static_cast<int64_t>(sizeof(float)));
+    const int64_t reserved = room.feed + reserved_floats * static_cast<int64_t>(sizeof(float));
+    do {
+        ++room.depth;
+        room.all = reserved + CudaFeed<Type>::room(warps, room.depth);
+    } while (room.depth < most_slots && reserved + CudaFeed<Type>::room(warps, room.depth + 1) <= limit);
+    return room;
+}
+
+template <class Type, int columns>
+__global__ void __launch_bounds__(warps_for(columns) * lanes, 1)
+    flow_kernel(const __grid_constant__ Model model, const __grid_constant__ Buffers buffers,
+                const __grid_constant__ FlowRoom room) {
+    extern __shared__ float shared[];
+    auto *memory = reinterpret_cast<uint8_t *>(shared + reserved_floats);
+    auto *portions = reinterpret_cast<Portion *>(memory + room.portions);
+    for (int step = static_cast<int>(threadIdx.x); step < model.step_count; step += static_cast<int>(blockDim.x))
+        portions[step] = portion_of<Type>(model.steps[step], static_cast<int>(blockIdx.x),
+                                          static_cast<int>(gridDim.x));
+    const Model local = with_tables(model, memory);
+    CudaFlowBlock<Type> block(shared, memory, room, model.step_count);
+    CudaFlowGrid<Type> grid(block);
+    FlowFrame<Type, columns, CudaFlowGrid<Type>>(grid, local, buffers).run();
+}
+
 // What a launch needs to know of a kernel.
 struct Kernel {
     const void *function = nullptr;
     int threads = 0;
+    // Of the kernel for few columns, else null.
+    FlowRoom (*room)(const Model &model, int blocks, int64_t limit) = nullptr;
 };
+
+template <class Type, int columns>
+Kernel flow_kernel_of() {
+    return {reinterpret_cast<const void *>(&flow_kernel<Type, columns>), warps_for(columns) * lanes,
+            &flow_room<Type, columns>};
+}
 
 template <class Type>
 Kernel kernel_of(int columns) {
     switch (columns) {
         case 1:
-            return {reinterpret_cast<const void *>(&frame_kernel<Type, 1>), warps_for(1) * lanes};
+            return flow_kernel_of<Type, 1>();
         case 2:
-            return {reinterpret_cast<const void *>(&frame_kernel<Type, 2>), warps_for(2) * lanes};
+            return flow_kernel_of<Type, 2>();
         case 4:
-            return {reinterpret_cast<const void *>(&frame_kernel<Type, 4>), warps_for(4) * lanes};
+            return flow_kernel_of<Type, 4>();
         case 8:
             return {reinterpret_cast<const void *>(&frame_kernel<Type, 8>), warps_for(8) * lanes};
         default:

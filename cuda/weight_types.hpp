@@ -14,6 +14,20 @@ inline constexpr int lanes = 32;
 inline constexpr int runs = 4;        // of a lane in a chunk
 inline constexpr int run_length = 4;  // weights
 
+// Where a lane reads weights from: the memory of the device, or what was copied into shared memory.
+struct FarWeights {
+    static GGTTS_ANYWHERE Words words(const uint8_t *source) { return load_words(source); }
+    static GGTTS_ANYWHERE TwoWords two_words(const uint8_t *source) { return load_two_words(source); }
+};
+struct NearWeights {
+    static GGTTS_ANYWHERE Words words(const uint8_t *source) {
+        return *reinterpret_cast<const Words *>(source);
+    }
+    static GGTTS_ANYWHERE TwoWords two_words(const uint8_t *source) {
+        return *reinterpret_cast<const TwoWords *>(source);
+    }
+};
+
 // Blocks of 32 signed bytes with one half as scale: 512 bytes, then the scales of runs 0 .. 3 for lanes 0 ..
 // 7, 8 .. 15, ...
 struct EightBits {
@@ -24,8 +38,9 @@ struct EightBits {
         TwoWords scales;
     };
 
+    template <class Weights = FarWeights>
     static GGTTS_ANYWHERE Fragment load(const uint8_t *chunk, int lane) {
-        return {load_words(chunk + lane * 16), load_two_words(chunk + chunk_width + lane / 8 * 8)};
+        return {Weights::words(chunk + lane * 16), Weights::two_words(chunk + chunk_width + lane / 8 * 8)};
     }
 
     static GGTTS_ANYWHERE void decode(const Fragment &fragment, int run, float (&weights)[run_length]) {
@@ -54,8 +69,9 @@ struct SixteenBits {
         Words pieces[2];
     };
 
+    template <class Weights = FarWeights>
     static GGTTS_ANYWHERE Fragment load(const uint8_t *chunk, int lane) {
-        return {{load_words(chunk + lane * 16), load_words(chunk + chunk_bytes / 2 + lane * 16)}};
+        return {{Weights::words(chunk + lane * 16), Weights::words(chunk + chunk_bytes / 2 + lane * 16)}};
     }
 
     static GGTTS_ANYWHERE void decode(const Fragment &fragment, int run, float (&weights)[run_length]) {
@@ -73,10 +89,11 @@ struct ThirtyTwoBits {
         Words pieces[4];
     };
 
+    template <class Weights = FarWeights>
     static GGTTS_ANYWHERE Fragment load(const uint8_t *chunk, int lane) {
         Fragment fragment;
         for (int piece = 0; piece < 4; ++piece)
-            fragment.pieces[piece] = load_words(chunk + piece * 512 + lane * 16);
+            fragment.pieces[piece] = Weights::words(chunk + piece * 512 + lane * 16);
         return fragment;
     }
 
