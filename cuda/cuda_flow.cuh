@@ -25,8 +25,11 @@ public:
     __device__ __forceinline__ float *kept() const { return kept_; }
     __device__ __forceinline__ CudaFeed<Type> &feed() { return feed_; }
 
+    __device__ __forceinline__ void join() const { __syncthreads(); }
+
     template <class Function>
     __device__ __forceinline__ void spread(int count, Function function) const {
+#pragma unroll 1
         for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
             function(i);
     }
@@ -36,6 +39,7 @@ public:
     __device__ __forceinline__ void spread_tasks(int count, Function function) const {
         const CudaWarp warp;
         const int warps = static_cast<int>(blockDim.x) / lanes;
+#pragma unroll 1
         for (int task = warps - 1 - warp.index(); task < count; task += warps)
             function(warp, task);
     }
@@ -46,6 +50,7 @@ public:
                                                  Take take) const {
         constexpr int together = 4;
         const int half = stride / 2, threads = static_cast<int>(blockDim.x);
+#pragma unroll 1
         for (int first = static_cast<int>(threadIdx.x); first < columns * half; first += together * threads) {
             const Word *places[together];
             decltype(prepare(0)) prepared[together];

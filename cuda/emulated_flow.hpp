@@ -104,6 +104,9 @@ public:
     float *kept() const { return memory_.kept.data(); }
     EmulatedFeed<Type> &feed() { return memory_.feed; }
 
+    // All threads wait for the last.
+    void join() const {}
+
     // `each` and `each_task` that nobody waits for.
     template <class Function>
     void spread(int count, Function function) const {

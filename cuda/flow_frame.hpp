@@ -186,9 +186,11 @@ private:
                 stage(block, source, stride, staged);
                 if (source.norm != nullptr)
                     add_squares<columns>(block, block.kept(), kept_stride(), source.width, squares);
-                finish(block, portion, multiply<Type, columns>(block, portion, staged, partial), squares);
+                finish(block, portion, multiply<Type, columns>(block, portion, staged, partial), squares,
+                       source.norm != nullptr);
             }
             block.feed().refill();
+            block.join();
         });
         ++heard_;
         const Product product = grid_.portion(step).product;
@@ -217,40 +219,55 @@ private:
     // Tells the results.
     template <class Block>
     GGTTS_ANYWHERE void finish(Block &block, const Portion &portion, const Products<columns> &products,
-                               const float *squares) {
-        const Told &told = buffers_.told;
-        const int runs_of_norm = norm_runs(sizes_.width);
-        const bool gates = portion.product == Product::gate;
-        block.each(products.count() / (gates ? 2 : 1), [&](int item) {
-            const int column = item % columns;
-            const int index = gates ? item / columns * 2 * columns + column : item;
-            const int row = products.row(index);
-            if (row >= portion.rows)
+                               const float *squares, bool is_normed) {
+        const int joined = portion.product == Product::gate ? 2 : 1;  // rows that make one result
+        block.spread(products.count() / joined, [&](int item) {
+            const int column = item % columns, index = item / columns * joined * columns + column;
+            const int row = products.row(index) / joined;
+            if (products.row(index) >= portion.rows)
                 return;
-            float value = products.at(index);
-            const auto normed = [&](float product) {
-                return product * norm_factor(squares + column * runs_of_norm, sizes_.width, sizes_.norm_eps);
-            };
-            switch (portion.product) {
-                case Product::entry:
-                    value += model_.projection_bias == nullptr ? 0.0F : model_.projection_bias[row];
-                    return tell(told_x(1) + column * sizes_.width + row, value, heard_ + 1);
-                case Product::inputs:
-                    return tell(told_qkv(1) + column * portion.rows + row, normed(value), heard_ + 1);
-                case Product::gate:
-                    return tell(told.gated + column * sizes_.ffn_width + row / 2,
-                                gated(normed(value), normed(products.at(index + columns))), heard_ + 1);
-                case Product::logits:
-                    value = normed(value);
-                    logits_of(column)[row] = value;
-                    return tell(told.logits + column * sizes_.entries + row, value, heard_ + 1);
-                default:
-                    value += block.kept()[column * kept_stride() + row];
-                    return tell((portion.product == Product::output ? told.middle : told_x(1)) +
-                                    column * sizes_.width + row,
-                                value, heard_ + 1);
-            }
+            const float factor =
+                is_normed ? norm_factor(squares + column * norm_runs(sizes_.width), sizes_.width, sizes_.norm_eps)
+                          : 1.0F;
+            const float value = products.at(index) * factor;
+            const float other = joined == 2 ? products.at(index + columns) * factor : 0.0F;
+            const float result = result_of(portion.product, value, other, row,
+                                           block.kept() + column * kept_stride());
+            tell(target_of(portion) + column * (portion.rows / joined) + row, result, heard_ + 1);
+            if (portion.product == Product::logits)
+                logits_of(column)[row] = result;
         });
+    }
+
+    GGTTS_ANYWHERE float result_of(Product product, float value, float other, int row, const float *residual) const {
+        switch (product) {
+            case Product::entry:
+                return value + (model_.projection_bias == nullptr ? 0.0F : model_.projection_bias[row]);
+            case Product::gate:
+                return gated(value, other);
+            case Product::output:
+            case Product::down:
+                return value + residual[row];
+            default:
+                return value;
+        }
+    }
+
+    // Where its results go.
+    GGTTS_ANYWHERE Word *target_of(const Portion &portion) const {
+        const Told &told = buffers_.told;
+        switch (portion.product) {
+            case Product::inputs:
+                return told_qkv(1);
+            case Product::output:
+                return told.middle;
+            case Product::gate:
+                return told.gated;
+            case Product::logits:
+                return told.logits;
+            default:
+                return told_x(1);
+        }
     }
 
     // silu(gate) * up (Shazeer, "GLU variants improve Transformer", 2020).

@@ -80,13 +80,13 @@ GGTTS_ANYWHERE float norm_scale(float squares, int width, float epsilon) {
 }
 
 // Adds the products of one chunk of a group of rows: sums[row of the group][column].
-template <class Type, int columns, class Weights = FarWeights>
+template <class Type, int columns>
 GGTTS_ANYWHERE void accumulate(const uint8_t *chunks, const float *staged, int stride, int lane,
                                float (&sums)[rows_together * columns]) {
     typename Type::Fragment fragments[rows_together];
 #pragma unroll
     for (int row = 0; row < rows_together; ++row)
-        fragments[row] = Type::template load<Weights>(chunks + row * Type::chunk_bytes, lane);
+        fragments[row] = Type::load(chunks + row * Type::chunk_bytes, lane);
 #pragma unroll
     for (int run = 0; run < runs; ++run) {
         float weights[rows_together][run_length];

@@ -31,6 +31,7 @@ struct NearWeights {
 // Blocks of 32 signed bytes with one half as scale: 512 bytes, then the scales of runs 0 .. 3 for lanes 0 ..
 // 7, 8 .. 15, ...
 struct EightBits {
+    static constexpr bool is_scaled = true;
     static constexpr int weight_bytes = 1;
     static constexpr int chunk_bytes = 544;
     struct Fragment {
@@ -44,11 +45,20 @@ struct EightBits {
     }
 
     static GGTTS_ANYWHERE void decode(const Fragment &fragment, int run, float (&weights)[run_length]) {
-        const float scale =
-            float_of_half(static_cast<uint16_t>(fragment.scales.at[run / 2] >> (run % 2 * 16)));
-        for (int i = 0; i < run_length; ++i) {
-            weights[i] = scale * static_cast<float>(static_cast<int8_t>(fragment.weights.at[run] >> (8 * i)));
-        }
+        decode_unscaled(fragment, run, weights);
+        const float factor = scale(fragment, run);
+        for (int i = 0; i < run_length; ++i)
+            weights[i] *= factor;
+    }
+
+    // The same but for the scale, by which a sum can be multiplied as well.
+    static GGTTS_ANYWHERE void decode_unscaled(const Fragment &fragment, int run,
+                                               float (&weights)[run_length]) {
+        for (int i = 0; i < run_length; ++i)
+            weights[i] = static_cast<float>(static_cast<int8_t>(fragment.weights.at[run] >> (8 * i)));
+    }
+    static GGTTS_ANYWHERE float scale(const Fragment &fragment, int run) {
+        return float_of_half(static_cast<uint16_t>(fragment.scales.at[run / 2] >> (run % 2 * 16)));
     }
 };
 
@@ -63,6 +73,7 @@ struct BrainFloat16 {
 
 template <class Number>
 struct SixteenBits {
+    static constexpr bool is_scaled = false;
     static constexpr int weight_bytes = 2;
     static constexpr int chunk_bytes = 2 * chunk_width;
     struct Fragment {
@@ -83,6 +94,7 @@ struct SixteenBits {
 };
 
 struct ThirtyTwoBits {
+    static constexpr bool is_scaled = false;
     static constexpr int weight_bytes = 4;
     static constexpr int chunk_bytes = 4 * chunk_width;
     struct Fragment {
