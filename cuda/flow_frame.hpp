@@ -110,13 +110,12 @@ private:
     // Blocks share the groups of heads; others go on, and wait for the results.
     GGTTS_ANYWHERE void attend(int index) {
         grid_.phase([&](auto &block) {
-            const Layer &layer = model_.layers[index];
-            const int size = sizes_.head_dim, sharing = sizes_.heads / sizes_.kv_heads;
-            const GroupScratch scratch(block.shared(), sharing, size, sizes_.codebooks);
-            const HeadNorms norms = {layer.query_norm, layer.key_norm,
-                                     model_.rotation + position_ * size, sizes_.norm_eps};
-            for (int item = block.index(); item < columns * sizes_.kv_heads; item += block.blocks())
-                attend_group(block, group_of(item, index), scratch, norms, heard_);
+            const int sharing = sizes_.heads / sizes_.kv_heads;
+            const GroupScratch scratch(block.shared(), sharing, sizes_.head_dim, sizes_.codebooks);
+            for (int item = block.index(); item < columns * sizes_.kv_heads; item += block.blocks()) {
+                block.join();
+                attend_group(block, group_of(item, index), scratch, heard_);
+            }
         });
         ++heard_;
     }
@@ -143,9 +142,14 @@ private:
                 buffers_.keys + cache,
                 buffers_.values + cache,
                 buffers_.told.attended + (column * sizes_.heads + shared * sharing) * size,
+                model_.layers[layer].query_norm,
+                model_.layers[layer].key_norm,
+                model_.rotation + position_ * size,
+                sizes_.norm_eps,
                 sharing,
                 size,
-                position_};
+                position_,
+                sizes_.codebooks};
     }
 
     // Where the activations of a product come from, and what becomes of them on the way.
@@ -190,7 +194,6 @@ private:
                        source.norm != nullptr);
             }
             block.feed().refill();
-            block.join();
         });
         ++heard_;
         const Product product = grid_.portion(step).product;
@@ -281,6 +284,7 @@ private:
     GGTTS_ANYWHERE void choose() {
         grid_.phase([&](auto &block) {
             for (int column = block.index(); column < buffers_.columns; column += block.blocks()) {
+                block.join();
                 CodeSampler sampler(block, sizes_.entries);
                 block.template hear_columns<1>(
                     buffers_.told.logits + column * sizes_.entries, nullptr, 0, sizes_.entries, sizes_.entries,
