@@ -95,7 +95,8 @@ private:
                 above);
             const int digit = above[2] >= count ? 3 : above[1] >= count ? 2 : above[0] >= count ? 1 : 0;
             found |= static_cast<uint32_t>(digit) << bit;
-            if (digit > 0 && above[digit - 1] == count)  // without ties there is no need for the last score itself
+            if (digit > 0 &&
+                above[digit - 1] == count)  // without ties there is no need for the last score itself
                 break;
         }
         return found > lowest ? found : lowest;

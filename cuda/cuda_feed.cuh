@@ -1,6 +1,6 @@
-// The feed of one warp on a GPU. Since compute capability 9.0 a copy is one instruction of one lane and completes
-// on a barrier in shared memory (PTX: cp.async.bulk, mbarrier); since 8.0 each lane copies its part asynchronously;
-// before, a copy is made at once.
+// The feed of one warp on a GPU. Since compute capability 9.0 a copy is one instruction of one lane and
+// completes on a barrier in shared memory (PTX: cp.async.bulk, mbarrier); since 8.0 each lane copies its part
+// asynchronously; before, a copy is made at once.
 #pragma once
 
 #include "cuda_grid.cuh"
@@ -18,7 +18,8 @@ __device__ __forceinline__ void begin_copy(uint8_t *slot, const uint8_t *tile, i
                                            int lane) {
 #if __CUDA_ARCH__ >= 900
     if (lane == 0) {
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(arrival)), "r"(bytes)
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(arrival)),
+                     "r"(bytes)
                      : "memory");
         asm volatile(
             "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

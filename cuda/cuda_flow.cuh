@@ -1,4 +1,5 @@
-// The grid of a GPU for the kernel for few columns. All blocks are resident, because they wait for each other.
+// The grid of a GPU for the kernel for few columns. All blocks are resident, because they wait for each
+// other.
 #pragma once
 
 #include "cuda_feed.cuh"
@@ -9,7 +10,21 @@ namespace ggtts::predictor {
 // Where things lie in the shared memory of a block: tables, portions, kept, phases, feed. In bytes.
 struct FlowRoom {
     int64_t portions, kept, shared, feed, all;
+    int warps;
     int depth;  // slots of a warp
+};
+
+// Loops of this kernel are not unrolled by themselves: what matters is that all code stays in the instruction
+// cache.
+class CompactWarp : public CudaWarp {
+public:
+    template <class Function>
+    __device__ __forceinline__ void each(int count, Function function) const {
+#pragma unroll 1
+        for (int i = static_cast<int>(threadIdx.x) % lanes; i < count; i += lanes)
+            function(i);
+        __syncwarp();
+    }
 };
 
 template <class Type>
@@ -34,19 +49,33 @@ public:
             function(i);
     }
 
+    template <class Function>
+    __device__ __forceinline__ void each(int count, Function function) const {
+        spread(count, function);
+        __syncthreads();
+    }
+
     // The warps that have the fewest tiles of a product are the last.
     template <class Function>
     __device__ __forceinline__ void spread_tasks(int count, Function function) const {
-        const CudaWarp warp;
-        const int warps = static_cast<int>(blockDim.x) / lanes;
+        const CompactWarp warp;
 #pragma unroll 1
-        for (int task = warps - 1 - warp.index(); task < count; task += warps)
+        for (int task = warps() - 1 - warp.index(); task < count; task += warps())
             function(warp, task);
     }
 
+    template <class Function>
+    __device__ __forceinline__ void each_task(int count, Function function) const {
+        const CompactWarp warp;
+#pragma unroll 1
+        for (int task = warp.index(); task < count; task += warps())
+            function(warp, task);
+        __syncthreads();
+    }
+
     template <int columns, class Prepare, class Take>
-    __device__ __forceinline__ void hear_columns(const Word *words, const float *kept, int kept_stride, int width,
-                                                 int stride, uint32_t version, Prepare prepare,
+    __device__ __forceinline__ void hear_columns(const Word *words, const float *kept, int kept_stride,
+                                                 int width, int stride, uint32_t version, Prepare prepare,
                                                  Take take) const {
         constexpr int together = 4;
         const int half = stride / 2, threads = static_cast<int>(blockDim.x);
@@ -81,6 +110,8 @@ public:
     }
 
 private:
+    static __device__ __forceinline__ int warps() { return static_cast<int>(blockDim.x) / lanes; }
+
     const Portion *portions_;
     float *kept_;
     CudaFeed<Type> feed_;

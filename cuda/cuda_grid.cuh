@@ -6,7 +6,8 @@
 namespace ggtts::predictor {
 
 inline constexpr unsigned all_lanes = 0xFFFFFFFFU;
-// Floats at the start of shared memory that sums over a block pass through: a double per warp, or several counts.
+// Floats at the start of shared memory that sums over a block pass through: a double per warp, or several
+// counts.
 inline constexpr int reserved_floats = 4 * 32;
 
 // Instructions that CUDA C++ has no name for.
@@ -137,6 +138,7 @@ public:
     __device__ __forceinline__ void counts(int count, Function function, int (&totals)[several]) const {
         const int lane = static_cast<int>(threadIdx.x) % lanes, own = static_cast<int>(threadIdx.x) / lanes;
         int counted[several] = {};
+#pragma unroll 1
         for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
             function(i, counted);
         auto *of_warps = reinterpret_cast<int *>(scratch_);
@@ -240,6 +242,7 @@ private:
     __device__ __forceinline__ Number combine(int count, Number neutral, Function function,
                                               Combine combine) const {
         Number value = neutral;
+#pragma unroll 1
         for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
             value = combine(value, function(i));
 #pragma unroll

@@ -1,4 +1,5 @@
-// The grid of the kernel for few columns as loops. Whatever a GPU would read too early makes it throw, or is NaN.
+// The grid of the kernel for few columns as loops. Whatever a GPU would read too early makes it throw, or is
+// NaN.
 #pragma once
 
 #include <stdexcept>
@@ -117,16 +118,16 @@ public:
         each_task(count, function);
     }
 
-    // Calls take(column, at, pair of values, prepare(at)) for all pairs of `columns` columns, zeros from `width` up
-    // to `stride`: of words [columns][width], or, without any, of kept [columns][kept_stride]. What `prepare`
-    // reads, it may read before the words are there. All threads wait for the last.
+    // Calls take(column, at, pair of values, prepare(at)) for all pairs of `columns` columns, zeros from
+    // `width` up to `stride`: of words [columns][width], or, without any, of kept [columns][kept_stride].
+    // What `prepare` reads, it may read before the words are there. All threads wait for the last.
     template <int columns, class Prepare, class Take>
     void hear_columns(const Word *words, const float *kept, int kept_stride, int width, int stride,
                       uint32_t version, Prepare prepare, Take take) const {
         for (int column = 0; column < columns; ++column) {
             for (int at = 0; at < stride; at += 2) {
-                const Word *const places[1] = {
-                    words != nullptr && at < width ? words + column * width + at : nullptr};
+                const Word *const places[1] = {words != nullptr && at < width ? words + column * width + at
+                                                                              : nullptr};
                 Pair pairs[1];
                 hear(places, version, pairs);
                 if (words == nullptr && at < width)
@@ -153,7 +154,8 @@ public:
                 portions.push_back(portion_of<Type>(steps[step], block, blocks));
             EmulatedFeed<Type> feed(warps, depth, portions);
             memory_.push_back({std::move(portions),
-                               std::vector<float>(static_cast<size_t>(kept_floats), unknown), std::move(feed)});
+                               std::vector<float>(static_cast<size_t>(kept_floats), unknown),
+                               std::move(feed)});
         }
     }
 

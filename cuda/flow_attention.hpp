@@ -7,8 +7,8 @@
 
 namespace ggtts::predictor {
 
-// Keys that a warp compares with a query at once, and into how many parts the values of a head are divided: so that
-// there is work for many warps, and each has little of it.
+// Keys that a warp compares with a query at once, and into how many parts the values of a head are divided:
+// so that there is work for many warps, and each has little of it.
 inline constexpr int keys_of_task = 4;
 inline constexpr int value_parts = 4;
 
@@ -46,7 +46,8 @@ struct HeadGroup {
 
 // A vector that others tell, in two halves: so that a lane has what it rotates.
 template <class Warp>
-GGTTS_ANYWHERE void hear_vector(const Warp &warp, const Word *words, int size, uint32_t version, float *result) {
+GGTTS_ANYWHERE void hear_vector(const Warp &warp, const Word *words, int size, uint32_t version,
+                                float *result) {
     const int half = size / 2;
     warp.each(half / 2, [&](int i) {
         const Word *const places[2] = {words + 2 * i, words + half + 2 * i};
@@ -65,11 +66,12 @@ GGTTS_ANYWHERE void norm_and_rotate(const Warp &warp, float *head, const float *
                                     int head_dim, float epsilon) {
     const float squares = warp.sum([&](int lane) {
         float squared = 0;
+#pragma unroll 1
         for (int i = lane; i < head_dim; i += lanes)
             squared = fmaf(head[i], head[i], squared);
         return squared;
     });
-    const float scale = norm_scale(squares, head_dim, epsilon);
+    const float scale = inverse_root(squares / static_cast<float>(head_dim) + epsilon);
     const int half = head_dim / 2;
     warp.each(half, [&](int i) {
         const float first = head[i] * scale * weight[i];
@@ -120,11 +122,12 @@ GGTTS_ANYWHERE void hear_group(const Block &block, const HeadGroup &group, const
 
 // Products of a query with some keys, scaled.
 template <class Warp>
-GGTTS_ANYWHERE void score_keys(const Warp &warp, const float *query, const float *keys, int count, int head_dim,
-                               float *scores) {
-    const float scale = 1.0F / sqrtf(static_cast<float>(head_dim));
+GGTTS_ANYWHERE void score_keys(const Warp &warp, const float *query, const float *keys, int count,
+                               int head_dim, float *scores) {
+    const float scale = inverse_root(static_cast<float>(head_dim));
     warp.template sums<keys_of_task>(
         [&](int lane, float (&sums)[keys_of_task]) {
+#pragma unroll 1
             for (int at = lane * 4; at < head_dim; at += lanes * 4) {
                 const Floats mine = *reinterpret_cast<const Floats *>(query + at);
 #pragma unroll
@@ -148,6 +151,7 @@ template <class Warp>
 GGTTS_ANYWHERE void weigh(const Warp &warp, const float *scores, int count, float *weights) {
     const float highest = warp.highest([&](int lane) {
         float value = scores[0];
+#pragma unroll 1
         for (int i = lane; i < count; i += lanes)
             value = fmaxf(value, scores[i]);
         return value;
@@ -155,6 +159,7 @@ GGTTS_ANYWHERE void weigh(const Warp &warp, const float *scores, int count, floa
     warp.each(count, [&](int i) { weights[i] = expf(scores[i] - highest); });
     const float total = warp.sum([&](int lane) {
         float sum = 0;
+#pragma unroll 1
         for (int i = lane; i < count; i += lanes)
             sum += weights[i];
         return sum;
@@ -164,18 +169,19 @@ GGTTS_ANYWHERE void weigh(const Warp &warp, const float *scores, int count, floa
 
 // The mean of all values [positions][head_dim], by their weights: `size` of their elements.
 template <class Warp>
-GGTTS_ANYWHERE void tell_mean(const Warp &warp, const float *weights, const float *values, int count, int head_dim,
-                              int size, uint32_t version, Word *result) {
+GGTTS_ANYWHERE void tell_mean(const Warp &warp, const float *weights, const float *values, int count,
+                              int head_dim, int size, uint32_t version, Word *result) {
     warp.each(size, [&](int i) {
         float sum = 0;
+#pragma unroll 4
         for (int n = 0; n < count; ++n)
             sum = fmaf(weights[n], values[n * head_dim + i], sum);
         tell(result + i, sum, version);
     });
 }
 
-// Scaled dot-product attention (Vaswani et al., 2017) with shared keys (Ainslie et al., 2023). Hears `version`
-// and tells the next one.
+// Scaled dot-product attention (Vaswani et al., 2017) with shared keys (Ainslie et al., 2023). Hears
+// `version` and tells the next one.
 template <class Block>
 GGTTS_ANYWHERE void attend_group(const Block &block, const HeadGroup &group, const GroupScratch &scratch,
                                  uint32_t version) {

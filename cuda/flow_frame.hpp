@@ -40,17 +40,18 @@ private:
         return sizes_.width > sizes_.talker_width ? sizes_.width : sizes_.talker_width;
     }
 
-    // What enters at a position, into the memory that a block keeps: the talker's state, the embedding of code
-    // 0, of code 1, ...
+    // What enters at a position, into the memory that a block keeps: the talker's state, the embedding of
+    // code 0, of code 1, ...
     GGTTS_ANYWHERE void enter(int step) {
         if (position_ < 2) {
             grid_.phase([&](auto &block) { take_inputs(block); });
         } else {
             grid_.phase([&](auto &block) {
-                take_embeddings(block, block.portion(step).groups > 0, [&](int column, int at, const float *values) {
-                    for (int i = 0; i < run_length; ++i)
-                        block.kept()[column * kept_stride() + at + i] = values[i];
-                });
+                take_embeddings(block, block.portion(step).groups > 0,
+                                [&](int column, int at, const float *values) {
+                                    for (int i = 0; i < run_length; ++i)
+                                        block.kept()[column * kept_stride() + at + i] = values[i];
+                                });
             });
         }
     }
@@ -69,8 +70,8 @@ private:
         }
     }
 
-    // Calls take(column, at, run of values) for the embeddings of the codes that were chosen last. A block that has
-    // no part in what follows does not listen: nobody would wait for it with the next codes.
+    // Calls take(column, at, run of values) for the embeddings of the codes that were chosen last. A block
+    // that has no part in what follows does not listen: nobody would wait for it with the next codes.
     template <class Block, class Take>
     GGTTS_ANYWHERE void take_embeddings(Block &block, bool listens, Take take) {
         const int width = sizes_.talker_width, chunks = whole_chunks(width);
@@ -120,8 +121,8 @@ private:
         ++heard_;
     }
 
-    // What passes from one position to the next without all blocks hearing all others has two places in turn: those
-    // told last (0), and those to be told next (1).
+    // What passes from one position to the next without all blocks hearing all others has two places in turn:
+    // those told last (0), and those to be told next (1).
     GGTTS_ANYWHERE Word *told_x(int which) const {
         return buffers_.told.x + ((x_turn_ + which) & 1) * columns * sizes_.width;
     }
@@ -183,6 +184,7 @@ private:
         grid_.phase([&](auto &block) {
             const Portion portion = block.portion(step);
             const Source source = source_of(portion);
+            const Divider chunks(portion.chunks);
             const int stride = portion.chunks * chunk_width;
             float *staged = block.shared(), *squares = staged + columns * stride;
             float *partial = squares + columns * norm_runs(stride);
@@ -190,8 +192,8 @@ private:
                 stage(block, source, stride, staged);
                 if (source.norm != nullptr)
                     add_squares<columns>(block, block.kept(), kept_stride(), source.width, squares);
-                finish(block, portion, multiply<Type, columns>(block, portion, staged, partial), squares,
-                       source.norm != nullptr);
+                finish(block, portion, multiply<Type, columns>(block, portion, chunks, staged, partial),
+                       squares, source.norm != nullptr);
             }
             block.feed().refill();
         });
@@ -204,8 +206,7 @@ private:
     template <class Block>
     GGTTS_ANYWHERE void stage(Block &block, const Source &source, int stride, float *staged) {
         const auto weights_at = [&](int at) -> Pair {
-            return source.norm == nullptr ? Pair{{1.0F, 1.0F}}
-                                          : Pair{{source.norm[at], source.norm[at + 1]}};
+            return source.norm == nullptr ? Pair{{1.0F, 1.0F}} : Pair{{source.norm[at], source.norm[at + 1]}};
         };
         const auto put = [&](int column, int at, const Pair &values, const Pair &weights) {
             for (int i = 0; i < 2; ++i)
@@ -223,26 +224,27 @@ private:
     template <class Block>
     GGTTS_ANYWHERE void finish(Block &block, const Portion &portion, const Products<columns> &products,
                                const float *squares, bool is_normed) {
-        const int joined = portion.product == Product::gate ? 2 : 1;  // rows that make one result
-        block.spread(products.count() / joined, [&](int item) {
-            const int column = item % columns, index = item / columns * joined * columns + column;
-            const int row = products.row(index) / joined;
+        const int pairs = portion.product == Product::gate ? 1 : 0;  // whether two rows make one result
+        block.spread(products.count() >> pairs, [&](int item) {
+            const int column = item % columns, index = ((item / columns << pairs) * columns) + column;
+            const int row = products.row(index) >> pairs;
             if (products.row(index) >= portion.rows)
                 return;
-            const float factor =
-                is_normed ? norm_factor(squares + column * norm_runs(sizes_.width), sizes_.width, sizes_.norm_eps)
-                          : 1.0F;
+            const float factor = is_normed ? norm_factor(squares + column * norm_runs(sizes_.width),
+                                                         sizes_.width, sizes_.norm_eps)
+                                           : 1.0F;
             const float value = products.at(index) * factor;
-            const float other = joined == 2 ? products.at(index + columns) * factor : 0.0F;
-            const float result = result_of(portion.product, value, other, row,
-                                           block.kept() + column * kept_stride());
-            tell(target_of(portion) + column * (portion.rows / joined) + row, result, heard_ + 1);
+            const float other = pairs != 0 ? products.at(index + columns) * factor : 0.0F;
+            const float result =
+                result_of(portion.product, value, other, row, block.kept() + column * kept_stride());
+            tell(target_of(portion) + column * (portion.rows >> pairs) + row, result, heard_ + 1);
             if (portion.product == Product::logits)
                 logits_of(column)[row] = result;
         });
     }
 
-    GGTTS_ANYWHERE float result_of(Product product, float value, float other, int row, const float *residual) const {
+    GGTTS_ANYWHERE float result_of(Product product, float value, float other, int row,
+                                   const float *residual) const {
         switch (product) {
             case Product::entry:
                 return value + (model_.projection_bias == nullptr ? 0.0F : model_.projection_bias[row]);
@@ -287,8 +289,8 @@ private:
                 block.join();
                 CodeSampler sampler(block, sizes_.entries);
                 block.template hear_columns<1>(
-                    buffers_.told.logits + column * sizes_.entries, nullptr, 0, sizes_.entries, sizes_.entries,
-                    heard_, [](int) { return 0; },
+                    buffers_.told.logits + column * sizes_.entries, nullptr, 0, sizes_.entries,
+                    sizes_.entries, heard_, [](int) { return 0; },
                     [&](int, int at, const Pair &values, int) {
                         sampler.scores()[at] = values.at[0];
                         sampler.scores()[at + 1] = values.at[1];
@@ -326,14 +328,15 @@ inline int64_t flow_shared_size(const Model &model, int columns, int blocks) {
         return columns * static_cast<int64_t>(padded(width) + norm_runs(padded(width))) +
                partial_size(rows, width, columns, blocks);
     };
-    const int64_t needs[] = {product(qkv, sizes.width),
-                             product(2 * sizes.ffn_width, sizes.width),
-                             product(sizes.entries, sizes.width),
-                             product(sizes.width, attended),
-                             product(sizes.width, sizes.ffn_width),
-                             product(sizes.width, sizes.talker_width),
-                             GroupScratch::size(sizes.heads / sizes.kv_heads, sizes.head_dim, sizes.codebooks),
-                             sampling_scratch(sizes.entries)};
+    const int64_t needs[] = {
+        product(qkv, sizes.width),
+        product(2 * sizes.ffn_width, sizes.width),
+        product(sizes.entries, sizes.width),
+        product(sizes.width, attended),
+        product(sizes.width, sizes.ffn_width),
+        product(sizes.width, sizes.talker_width),
+        GroupScratch::size(sizes.heads / sizes.kv_heads, sizes.head_dim, sizes.codebooks),
+        sampling_scratch(sizes.entries)};
     int64_t most = 0;
     for (const int64_t need : needs)
         most = need > most ? need : most;

@@ -1,4 +1,5 @@
-// Products of a block for few columns: activations from what other blocks tell, weights from the block's feed.
+// Products of a block for few columns: activations from what other blocks tell, weights from the block's
+// feed.
 #pragma once
 
 #include "messages.hpp"
@@ -15,7 +16,8 @@ constexpr int norm_runs(int width) {
 
 // Sums of squares [column][run] of columns that lie `stride` apart. Nobody waits for them.
 template <int columns, class Block>
-GGTTS_ANYWHERE void add_squares(const Block &block, const float *values, int stride, int width, float *squares) {
+GGTTS_ANYWHERE void add_squares(const Block &block, const float *values, int stride, int width,
+                                float *squares) {
     const int runs = norm_runs(width);
     block.spread_tasks(columns * runs, [&](const auto &warp, int task) {
         const int column = columns == 1 ? 0 : task / runs, begin = (task - column * runs) * norm_run;
@@ -39,7 +41,7 @@ GGTTS_ANYWHERE float norm_factor(const float *squares, int width, float epsilon)
 #pragma unroll 4
     for (int run = 0; run < norm_runs(width); ++run)
         sum += squares[run];
-    return norm_scale(sum, width, epsilon);
+    return inverse_root(sum / static_cast<float>(width) + epsilon);
 }
 
 // Adds four products to a sum. Whole numbers are multiplied by their scale as late as possible.
@@ -65,7 +67,8 @@ GGTTS_ANYWHERE void multiply_tile(const uint8_t *tile, const float *staged, int 
         Floats x[columns];
 #pragma unroll
         for (int column = 0; column < columns; ++column)
-            x[column] = *reinterpret_cast<const Floats *>(staged + column * stride + (run * lanes + lane) * run_length);
+            x[column] = *reinterpret_cast<const Floats *>(staged + column * stride +
+                                                          (run * lanes + lane) * run_length);
 #pragma unroll
         for (int row = 0; row < rows_together; ++row) {
             float weights[run_length], scale = 1.0F;
@@ -86,20 +89,20 @@ GGTTS_ANYWHERE void multiply_tile(const uint8_t *tile, const float *staged, int 
 
 // Multiplies a block's portion of the rows with what is staged.
 template <class Type, int columns, class Block>
-GGTTS_ANYWHERE Products<columns> multiply(Block &block, const Portion &portion, const float *staged,
-                                          float *partial) {
+GGTTS_ANYWHERE Products<columns> multiply(Block &block, const Portion &portion, const Divider &chunks,
+                                          const float *staged, float *partial) {
     constexpr int size = rows_together * columns;
-    const int chunks = portion.chunks, stride = chunks * chunk_width;
+    const int stride = portion.chunks * chunk_width;
     block.each_task(portion.tiles(), [&](const auto &warp, int task) {
         const uint8_t *tile = block.feed().wait(warp);
-        const float *inputs = staged + task % chunks * chunk_width;
+        const float *inputs = staged + chunks.remainder(task) * chunk_width;
         warp.template sums<size>(
             [&](int lane, float (&sums)[size]) {
                 multiply_tile<Type, columns>(tile, inputs, stride, lane, sums);
             },
             [&](int index, float sum) { partial[task * size + index] = sum; });
     });
-    return {{portion.first, portion.groups}, chunks, partial};
+    return {{portion.first, portion.groups}, portion.chunks, partial};
 }
 
 }  // namespace ggtts::predictor

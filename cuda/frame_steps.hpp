@@ -7,8 +7,8 @@
 
 namespace ggtts::predictor {
 
-// What the kernel for few columns does in a frame. `layers` and `heads` are on the host; no data in `projection`
-// where there is none.
+// What the kernel for few columns does in a frame. `layers` and `heads` are on the host; no data in
+// `projection` where there is none.
 inline std::vector<Step> frame_steps(const Sizes &sizes, const std::vector<Layer> &layers,
                                      const std::vector<Matrix> &heads, const Matrix &projection) {
     std::vector<Step> steps;

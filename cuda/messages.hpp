@@ -31,7 +31,8 @@ __device__ __forceinline__ void read_words(const Word *words, uint64_t (&found)[
                  : "memory");
 }
 __device__ __forceinline__ bool all_have(const uint64_t (&found)[2], uint32_t version) {
-    return static_cast<uint32_t>(found[0] >> 32) == version && static_cast<uint32_t>(found[1] >> 32) == version;
+    return static_cast<uint32_t>(found[0] >> 32) == version &&
+           static_cast<uint32_t>(found[1] >> 32) == version;
 }
 
 }  // namespace detail

@@ -1,9 +1,10 @@
-// Which weights a block multiplies, and in which order: so that they can be copied into its shared memory long
-// before the activations are known.
+// Which weights a block multiplies, and in which order: so that they can be copied into its shared memory
+// long before the activations are known.
 //
 // A tile is one chunk of a group of rows. Each warp has a stream of tiles of its own - of each step the tiles
 // w, w + warps, ... of the block's portion - and a ring of slots in shared memory through which they come. It
-// waits for the tile that is next, which is valid until it waits again, and asks for later ones when it is done:
+// waits for the tile that is next, which is valid until it waits again, and asks for later ones when it is
+// done:
 //     const uint8_t *tile = feed.wait(warp);  // for 0 or more tiles, then
 //     feed.refill();
 #pragma once
@@ -26,7 +27,7 @@ struct Portion {
 };
 
 template <class Type>
-constexpr int tile_bytes = rows_together *Type::chunk_bytes;
+constexpr int tile_bytes = rows_together * Type::chunk_bytes;
 
 template <class Type>
 GGTTS_ANYWHERE Portion portion_of(const Step &step, int block, int blocks) {

@@ -54,8 +54,7 @@ struct EightBits {
     // The same but for the scale, by which a sum can be multiplied as well.
     static GGTTS_ANYWHERE void decode_unscaled(const Fragment &fragment, int run,
                                                float (&weights)[run_length]) {
-        for (int i = 0; i < run_length; ++i)
-            weights[i] = static_cast<float>(static_cast<int8_t>(fragment.weights.at[run] >> (8 * i)));
+        floats_of_bytes(fragment.weights.at[run], weights);
     }
     static GGTTS_ANYWHERE float scale(const Fragment &fragment, int run) {
         return float_of_half(static_cast<uint16_t>(fragment.scales.at[run / 2] >> (run % 2 * 16)));
