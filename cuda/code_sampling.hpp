@@ -42,10 +42,17 @@ public:
             ++entry_bits_;
     }
 
-    // Returns the code, to all threads, or -1: a logit is NaN or infinite, or all of them are -inf.
     GGTTS_ANYWHERE int choose(const float *logits, const Draw &draw, uint64_t codebook) {
-        const float infinity = float_of_bits(0x7F800000U);
         block_.each(entries_, [&](int i) { scores_[i] = fresh(logits + i); });
+        return choose(draw, codebook);
+    }
+
+    // Where the logits are expected, all threads being done with writing them.
+    GGTTS_ANYWHERE float *scores() const { return scores_; }
+
+    // Returns the code, to all threads, or -1: a logit is NaN or infinite, or all of them are -inf.
+    GGTTS_ANYWHERE int choose(const Draw &draw, uint64_t codebook) {
+        const float infinity = float_of_bits(0x7F800000U);
         const int bad =
             block_.template total<int>(entries_, [&](int i) { return scores_[i] < infinity ? 0 : 1; });
         const float best = block_.template highest<float>(entries_, [&](int i) { return scores_[i]; });
@@ -76,13 +83,20 @@ private:
         if (count <= 0 || count >= entries_)
             return lowest;
         uint32_t found = 0;
-        for (int bit = 31; bit >= 0; --bit) {
-            const uint32_t bound = found | (1U << bit);
-            const int above = block_.template total<int>(
-                entries_, [&](int i) { return order(scores_[i]) >= bound ? 1 : 0; });
-            if (above >= count)
-                found = bound;
-            if (above == count)  // without ties there is no need to know the last score itself
+        for (int bit = 30; bit >= 0; bit -= 2) {  // two bits at once
+            int above[3];
+            block_.template counts<3>(
+                entries_,
+                [&](int i, int (&counted)[3]) {
+                    const uint32_t place = order(scores_[i]);
+                    for (uint32_t digit = 1; digit <= 3; ++digit)
+                        counted[digit - 1] += place >= (found | digit << bit) ? 1 : 0;
+                },
+                above);
+            const int digit = above[2] >= count ? 3 : above[1] >= count ? 2 : above[0] >= count ? 1 : 0;
+            found |= static_cast<uint32_t>(digit) << bit;
+            if (digit > 0 &&
+                above[digit - 1] == count)  // without ties there is no need for the last score itself
                 break;
         }
         return found > lowest ? found : lowest;

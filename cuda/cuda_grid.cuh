@@ -6,8 +6,9 @@
 namespace ggtts::predictor {
 
 inline constexpr unsigned all_lanes = 0xFFFFFFFFU;
-// Floats at the start of shared memory that sums over a block pass through: a double per warp.
-inline constexpr int reserved_floats = 2 * 32;
+// Floats at the start of shared memory that sums over a block pass through: a double per warp, or several
+// counts.
+inline constexpr int reserved_floats = 4 * 32;
 
 // Instructions that CUDA C++ has no name for.
 __device__ __forceinline__ void prefetch_line(const uint8_t *memory) {
@@ -133,6 +134,27 @@ public:
                                [](Number a, Number b) { return a > b ? a : b; });
     }
 
+    template <int several, class Function>
+    __device__ __forceinline__ void counts(int count, Function function, int (&totals)[several]) const {
+        const int lane = static_cast<int>(threadIdx.x) % lanes, own = static_cast<int>(threadIdx.x) / lanes;
+        int counted[several] = {};
+#pragma unroll 1
+        for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
+            function(i, counted);
+        auto *of_warps = reinterpret_cast<int *>(scratch_);
+#pragma unroll
+        for (int which = 0; which < several; ++which) {
+            const int sum = sum_of_lanes(counted[which]);
+            if (lane == 0)
+                of_warps[which * lanes + own] = sum;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int which = 0; which < several; ++which)
+            totals[which] = sum_of_lanes(lane < warps() ? of_warps[which * lanes + lane] : 0);
+        __syncthreads();
+    }
+
     // Each thread adds up neighbours, the threads of a warp what is before them, and all of them the warps
     // before.
     template <class Function>
@@ -175,6 +197,17 @@ public:
 private:
     __device__ int warps() const { return static_cast<int>(blockDim.x) / lanes; }
 
+    static __device__ __forceinline__ int sum_of_lanes(int value) {
+#if __CUDA_ARCH__ >= 800
+        return __reduce_add_sync(all_lanes, value);
+#else
+#pragma unroll
+        for (int step = lanes / 2; step > 0; step /= 2)
+            value += __shfl_xor_sync(all_lanes, value, step);
+        return value;
+#endif
+    }
+
     // The sum of what the last lane of each warp has; `base` is that of the warps before this one.
     __device__ __forceinline__ double sum_of_warps(double of_lane, double &base) const {
         const int own = static_cast<int>(threadIdx.x) / lanes;
@@ -209,6 +242,7 @@ private:
     __device__ __forceinline__ Number combine(int count, Number neutral, Function function,
                                               Combine combine) const {
         Number value = neutral;
+#pragma unroll 1
         for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
             value = combine(value, function(i));
 #pragma unroll

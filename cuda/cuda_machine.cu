@@ -89,18 +89,18 @@ public:
     int most_columns(WeightKind kind, const Model &model) override {
         use();
         for (const int columns : column_counts) {
-            const size_t shared = shared_bytes(columns, model);
             const Kernel kernel = find_kernel(kind, columns);
+            const Shape shape = shape_of(kernel, columns, model);
             cudaFuncAttributes attributes;
             check(cudaFuncGetAttributes(&attributes, kernel.function), "the kernel for this device");
-            if (shared + attributes.sharedSizeBytes > static_cast<size_t>(shared_limit_))
+            if (shape.shared + attributes.sharedSizeBytes > static_cast<size_t>(shared_limit_))
                 continue;
             check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                        shared_limit_ - static_cast<int>(attributes.sharedSizeBytes)),
                   "shared memory");
             int resident = 0;
-            check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel.function, kernel.threads,
-                                                                shared),
+            check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel.function, shape.threads,
+                                                                shape.shared),
                   "the blocks it holds");
             if (resident > 0)
                 return columns;
@@ -111,14 +111,15 @@ public:
     void run(WeightKind kind, int columns, const Model &model, const Buffers &buffers) override {
         use();
         const Kernel kernel = find_kernel(kind, columns);
-        const size_t shared = shared_bytes(columns, model);
+        Shape shape = shape_of(kernel, columns, model);
         check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(shared)),
+                                   static_cast<int>(shape.shared)),
               "shared memory");
         int64_t tables = table_bytes(model.sizes);
-        void *arguments[] = {const_cast<Model *>(&model), const_cast<Buffers *>(&buffers), &tables};
+        void *arguments[] = {const_cast<Model *>(&model), const_cast<Buffers *>(&buffers),
+                             kernel.room == nullptr ? static_cast<void *>(&tables) : &shape.room};
         check(cudaLaunchCooperativeKernel(kernel.function, dim3(static_cast<unsigned>(blocks_)),
-                                          dim3(static_cast<unsigned>(kernel.threads)), arguments, shared,
+                                          dim3(static_cast<unsigned>(shape.threads)), arguments, shape.shared,
                                           stream_),
               "the launch of a frame");
     }
@@ -134,9 +135,22 @@ private:
     // The device is a setting of the calling thread.
     void use() const { check(cudaSetDevice(index_), "the device"); }
 
-    size_t shared_bytes(int columns, const Model &model) const {
+    // Threads and shared memory of a block.
+    struct Shape {
+        int threads;
+        size_t shared;
+        FlowRoom room;
+    };
+
+    Shape shape_of(const Kernel &kernel, int columns, const Model &model) const {
+        if (kernel.room != nullptr) {
+            const FlowRoom room = kernel.room(model, blocks_, shared_limit_);
+            return {room.warps * lanes, static_cast<size_t>(room.all), room};
+        }
         const int64_t floats = reserved_floats + shared_size(model, columns, blocks_);
-        return static_cast<size_t>(floats) * sizeof(float) + static_cast<size_t>(table_bytes(model.sizes));
+        return {kernel.threads,
+                static_cast<size_t>(floats) * sizeof(float) + static_cast<size_t>(table_bytes(model.sizes)),
+                {}};
     }
 
     int index_;

@@ -92,6 +92,14 @@ public:
         return result;
     }
 
+    // Several numbers at once: function(i, totals) adds to them. Given to all threads.
+    template <int several, class Function>
+    void counts(int count, Function function, int (&totals)[several]) const {
+        std::fill(totals, totals + several, 0);
+        for (int i = 0; i < count; ++i)
+            function(i, totals);
+    }
+
     // The highest function(i) for i in [0, count), given to all threads.
     template <class Number, class Function>
     Number highest(int count, Function function) const {

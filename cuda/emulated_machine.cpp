@@ -2,7 +2,9 @@
 #include <limits>
 #include <vector>
 
+#include "emulated_flow.hpp"
 #include "emulated_grid.hpp"
+#include "flow_frame.hpp"
 #include "frame.hpp"
 #include "machine.hpp"
 
@@ -46,11 +48,11 @@ private:
     void run_columns(int columns, const Model &model, const Buffers &buffers) {
         switch (columns) {
             case 1:
-                return run_frame<Type, 1>(model, buffers);
+                return run_flow<Type, 1>(model, buffers);
             case 2:
-                return run_frame<Type, 2>(model, buffers);
+                return run_flow<Type, 2>(model, buffers);
             case 4:
-                return run_frame<Type, 4>(model, buffers);
+                return run_flow<Type, 4>(model, buffers);
             case 8:
                 return run_frame<Type, 8>(model, buffers);
             default:
@@ -62,6 +64,14 @@ private:
     void run_frame(const Model &model, const Buffers &buffers) {
         EmulatedGrid grid(blocks_, warps_, shared_size(model, columns, blocks_));
         Frame<Type, columns, EmulatedGrid>(grid, model, buffers).run();
+    }
+
+    template <class Type, int columns>
+    void run_flow(const Model &model, const Buffers &buffers) {
+        constexpr int depth = 3;
+        EmulatedFlowGrid<Type> grid(blocks_, warps_, depth, flow_kept_size(model, columns),
+                                    flow_shared_size(model, columns, blocks_), model.steps, model.step_count);
+        FlowFrame<Type, columns, EmulatedFlowGrid<Type>>(grid, model, buffers).run();
     }
 
     int blocks_, warps_;

@@ -44,6 +44,17 @@ struct Layer {
     const float *attention_norm, *query_norm, *key_norm, *feed_forward_norm;
 };
 
+// A product of a frame: what goes in, and what becomes of it (see flow_frame.hpp).
+enum class Product : uint8_t { entry, inputs, output, gate, down, logits };
+
+// Products in the order in which a frame makes them.
+struct Step {
+    Matrix matrix;
+    Product product;
+    uint8_t enters;  // whether it is the first of a position
+    uint16_t index;  // of the layer
+};
+
 struct Model {
     Sizes sizes;
     const Layer *layers;           // [layers]
@@ -53,6 +64,8 @@ struct Model {
     const Matrix *heads;       // [codebooks - 1], of code 1, 2, ...
     const Matrix *embeddings;  // [codebooks - 1], of code 1, 2, ...
     const float *rotation;     // [codebooks][head_dim / 2][cosine, sine]
+    const Step *steps;         // [step_count], of a whole frame
+    int step_count;
 };
 
 // How the codes 1, 2, ... of one frame are chosen.
@@ -63,6 +76,24 @@ struct Draw {
     float cut;      // 1 - top_p; below 0: off
     int32_t top_k;  // 0: off
     int32_t greedy;
+};
+
+// What a block tells all others: a value, and which one it is of those that pass through this word. Both are
+// written and read at once, so whoever finds the version has the value.
+struct alignas(8) Word {
+    float value;
+    uint32_t version;
+};
+
+// What the blocks of the kernel for few columns tell each other; rows are columns of the batch.
+struct Told {
+    Word *x;         // [2][columns][width], what enters a layer, or leaves the last one
+    Word *middle;    // [columns][width], after the attention
+    Word *qkv;       // [2][columns][rows of qkv]
+    Word *attended;  // [columns][heads * head_dim]
+    Word *gated;     // [columns][ffn_width]
+    Word *logits;    // [columns][entries]
+    Word *codes;     // [columns]
 };
 
 // Rows are columns of the batch, as many as the kernel was compiled for; `columns` of them are in use.
@@ -80,6 +111,8 @@ struct Buffers {
     float *gated;     // [columns][ffn_width]
     float *keys, *values;  // [layers][columns][kv_heads][codebooks][head_dim]
     float *logits;         // [codebooks - 1][columns][entries]
+    Told told;
+    uint32_t version;  // above all versions that were told before
 };
 
 }  // namespace ggtts::predictor

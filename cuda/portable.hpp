@@ -11,6 +11,7 @@
 #include <ggml.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #define GGTTS_ANYWHERE inline
 #endif
@@ -49,6 +50,45 @@ GGTTS_ANYWHERE float float_of_half(uint16_t bits) {
     return __half2float(__ushort_as_half(bits));
 #else
     return ggml_fp16_to_fp32(bits);
+#endif
+}
+
+// 1 / sqrt(value), to two units in the last place.
+GGTTS_ANYWHERE float inverse_root(float value) {
+#ifdef __CUDACC__
+    return rsqrtf(value);
+#else
+    return 1.0F / std::sqrt(value);
+#endif
+}
+
+// Divides numbers below 2^16 / divisor by one that is known before they are.
+struct Divider {
+    uint32_t divisor, reciprocal;
+
+    GGTTS_ANYWHERE explicit Divider(int by)
+        : divisor(static_cast<uint32_t>(by)), reciprocal((1U << 16) / static_cast<uint32_t>(by) + 1) {}
+
+    GGTTS_ANYWHERE int quotient(int number) const {
+        return static_cast<int>(static_cast<uint64_t>(static_cast<uint32_t>(number)) * reciprocal >> 16);
+    }
+    GGTTS_ANYWHERE int remainder(int number) const {
+        return number - quotient(number) * static_cast<int>(divisor);
+    }
+};
+
+// Four signed bytes as floats. A GPU converts a few whole numbers per cycle only; but a byte that becomes the
+// end of 2^23 needs no conversion.
+GGTTS_ANYWHERE void floats_of_bytes(uint32_t bytes, float (&values)[4]) {
+#ifdef __CUDACC__
+    constexpr uint32_t power = 0x4B000000U;       // 2^23
+    const uint32_t biased = bytes ^ 0x80808080U;  // 0 .. 255
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        values[i] = __uint_as_float(__byte_perm(biased, power, 0x7540U + i)) - (8388608.0F + 128.0F);
+#else
+    for (int i = 0; i < 4; ++i)
+        values[i] = static_cast<float>(static_cast<int8_t>(bytes >> (8 * i)));
 #endif
 }
 

@@ -14,9 +14,24 @@ inline constexpr int lanes = 32;
 inline constexpr int runs = 4;        // of a lane in a chunk
 inline constexpr int run_length = 4;  // weights
 
+// Where a lane reads weights from: the memory of the device, or what was copied into shared memory.
+struct FarWeights {
+    static GGTTS_ANYWHERE Words words(const uint8_t *source) { return load_words(source); }
+    static GGTTS_ANYWHERE TwoWords two_words(const uint8_t *source) { return load_two_words(source); }
+};
+struct NearWeights {
+    static GGTTS_ANYWHERE Words words(const uint8_t *source) {
+        return *reinterpret_cast<const Words *>(source);
+    }
+    static GGTTS_ANYWHERE TwoWords two_words(const uint8_t *source) {
+        return *reinterpret_cast<const TwoWords *>(source);
+    }
+};
+
 // Blocks of 32 signed bytes with one half as scale: 512 bytes, then the scales of runs 0 .. 3 for lanes 0 ..
 // 7, 8 .. 15, ...
 struct EightBits {
+    static constexpr bool is_scaled = true;
     static constexpr int weight_bytes = 1;
     static constexpr int chunk_bytes = 544;
     struct Fragment {
@@ -24,16 +39,25 @@ struct EightBits {
         TwoWords scales;
     };
 
+    template <class Weights = FarWeights>
     static GGTTS_ANYWHERE Fragment load(const uint8_t *chunk, int lane) {
-        return {load_words(chunk + lane * 16), load_two_words(chunk + chunk_width + lane / 8 * 8)};
+        return {Weights::words(chunk + lane * 16), Weights::two_words(chunk + chunk_width + lane / 8 * 8)};
     }
 
     static GGTTS_ANYWHERE void decode(const Fragment &fragment, int run, float (&weights)[run_length]) {
-        const float scale =
-            float_of_half(static_cast<uint16_t>(fragment.scales.at[run / 2] >> (run % 2 * 16)));
-        for (int i = 0; i < run_length; ++i) {
-            weights[i] = scale * static_cast<float>(static_cast<int8_t>(fragment.weights.at[run] >> (8 * i)));
-        }
+        decode_unscaled(fragment, run, weights);
+        const float factor = scale(fragment, run);
+        for (int i = 0; i < run_length; ++i)
+            weights[i] *= factor;
+    }
+
+    // The same but for the scale, by which a sum can be multiplied as well.
+    static GGTTS_ANYWHERE void decode_unscaled(const Fragment &fragment, int run,
+                                               float (&weights)[run_length]) {
+        floats_of_bytes(fragment.weights.at[run], weights);
+    }
+    static GGTTS_ANYWHERE float scale(const Fragment &fragment, int run) {
+        return float_of_half(static_cast<uint16_t>(fragment.scales.at[run / 2] >> (run % 2 * 16)));
     }
 };
 
@@ -48,14 +72,16 @@ struct BrainFloat16 {
 
 template <class Number>
 struct SixteenBits {
+    static constexpr bool is_scaled = false;
     static constexpr int weight_bytes = 2;
     static constexpr int chunk_bytes = 2 * chunk_width;
     struct Fragment {
         Words pieces[2];
     };
 
+    template <class Weights = FarWeights>
     static GGTTS_ANYWHERE Fragment load(const uint8_t *chunk, int lane) {
-        return {{load_words(chunk + lane * 16), load_words(chunk + chunk_bytes / 2 + lane * 16)}};
+        return {{Weights::words(chunk + lane * 16), Weights::words(chunk + chunk_bytes / 2 + lane * 16)}};
     }
 
     static GGTTS_ANYWHERE void decode(const Fragment &fragment, int run, float (&weights)[run_length]) {
@@ -67,16 +93,18 @@ struct SixteenBits {
 };
 
 struct ThirtyTwoBits {
+    static constexpr bool is_scaled = false;
     static constexpr int weight_bytes = 4;
     static constexpr int chunk_bytes = 4 * chunk_width;
     struct Fragment {
         Words pieces[4];
     };
 
+    template <class Weights = FarWeights>
     static GGTTS_ANYWHERE Fragment load(const uint8_t *chunk, int lane) {
         Fragment fragment;
         for (int piece = 0; piece < 4; ++piece)
-            fragment.pieces[piece] = load_words(chunk + piece * 512 + lane * 16);
+            fragment.pieces[piece] = Weights::words(chunk + piece * 512 + lane * 16);
         return fragment;
     }
 

@@ -1,5 +1,7 @@
 #include "predictor_plan.hpp"
 
+#include <frame_steps.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -175,6 +177,10 @@ void PredictorPlan::load(const GgufFile &file, const std::string &scope, float r
     } else if (sizes.width != sizes.talker_width) {
         throw FileError(file.path() + ": talker and code predictor differ in width, and nothing projects");
     }
+    const std::vector<predictor::Step> steps =
+        predictor::frame_steps(sizes, layers, heads, model_.projection);
+    model_.steps = upload(steps);
+    model_.step_count = static_cast<int>(steps.size());
     model_.output_norm = load_vector(file, scope + "output_norm.weight", sizes.width);
     model_.rotation = load_rotation(rope_theta);
 }
@@ -272,6 +278,20 @@ void PredictorPlan::allocate_buffers() {
     buffers_.keys = allocate<float>(columns * sizes.layers * sizes.codebooks * kept);
     buffers_.values = allocate<float>(columns * sizes.layers * sizes.codebooks * kept);
     buffers_.logits = allocate<float>(columns * codes * sizes.entries);
+    allocate_told(attended, kept);
+}
+
+void PredictorPlan::allocate_told(int64_t attended, int64_t kept) {
+    using predictor::Word;
+    const Sizes &sizes = model_.sizes;
+    const int64_t columns = most_columns_;
+    buffers_.told.x = allocate<Word>(2 * columns * sizes.width);
+    buffers_.told.middle = allocate<Word>(columns * sizes.width);
+    buffers_.told.qkv = allocate<Word>(2 * columns * (attended + 2 * kept));
+    buffers_.told.attended = allocate<Word>(columns * attended);
+    buffers_.told.gated = allocate<Word>(columns * sizes.ffn_width);
+    buffers_.told.logits = allocate<Word>(columns * sizes.entries);
+    buffers_.told.codes = allocate<Word>(columns);
 }
 
 void PredictorPlan::expand(const float *inputs, const std::vector<FrameDraw> &draws, int32_t *codes,
@@ -313,6 +333,8 @@ void PredictorPlan::run_part(const Part &part, int columns) {
     predictor::Buffers buffers = buffers_;
     buffers.columns = part.count;
     machine_->run(kind_, columns, model_, buffers);
+    // Each step tells one version, and so do attention and choice.
+    buffers_.version += 3 * static_cast<uint32_t>(model_.step_count);
     machine_->download(host_answer_, answer_, answer_bytes_);
     const size_t entries = static_cast<size_t>(sizes().entries),
                  stride = static_cast<size_t>(columns) * entries;

@@ -61,6 +61,7 @@ private:
     const float *load_vector(const GgufFile &file, const std::string &name, int size);
     const float *load_rotation(float theta);
     void allocate_buffers();
+    void allocate_told(int64_t attended, int64_t kept);
     void run_part(const Part &part, int columns);
     template <class Value>
     Value *allocate(int64_t count);

@@ -78,7 +78,12 @@ class KernelPredictor:
     ) -> KernelPredictor | None:
         """Return the kernel for a file, None where this device or this build has none for it."""
         sizes = file.code_predictor
-        if sizes.window or sizes.head_dim % 4 or not PredictorPlan.fits(engine, weights, SCOPE):
+        if (
+            sizes.window
+            or sizes.head_dim % 4
+            or file.codebook_entries % 2
+            or not PredictorPlan.fits(engine, weights, SCOPE)
+        ):
             return None
         try:
             return cls(PredictorPlan(engine, weights, SCOPE, predictor_sizes(file)), embeddings)

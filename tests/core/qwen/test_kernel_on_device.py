@@ -74,11 +74,26 @@ def test_a_frame_does_not_depend_on_its_batch(
     both = Both(engine, tiny_gguf(name))
     sampler = FrameSampler(both.file, CHAINS[1], CHAINS[1], seed=5)
     draws = [frame_draw(sampler.others(frame)) for frame in range(16)]
-    together = both.kernel.expand(both.inputs(16), draws, with_logits=True)
-    for count in (1, 2, 4, 8):
-        fewer = both.kernel.expand(both.inputs(16)[:count], draws[:count], with_logits=True)
-        np.testing.assert_array_equal(fewer.logits, together.logits[:count])
-        np.testing.assert_array_equal(fewer.codes, together.codes[:count])
+    # Few columns are added up in one order, many in another.
+    for most, counts in ((4, (1, 2, 3)), (16, (8,))):
+        together = both.kernel.expand(both.inputs(16)[:most], draws[:most], with_logits=True)
+        for count in counts:
+            fewer = both.kernel.expand(both.inputs(16)[:count], draws[:count], with_logits=True)
+            np.testing.assert_array_equal(fewer.logits, together.logits[:count])
+            np.testing.assert_array_equal(fewer.codes, together.codes[:count])
+
+
+def test_frames_repeat(engine: Engine, tiny_gguf: Callable[..., Path], name: str) -> None:
+    """Blocks hear each other without barriers: whoever read too early or too late would differ now and then."""
+    both = Both(engine, tiny_gguf(name))
+    sampler = FrameSampler(both.file, CHAINS[1], CHAINS[1], seed=5)
+    draws = [frame_draw(sampler.others(frame)) for frame in range(4)]
+    for count in (1, 2, 4):
+        expected = both.kernel.expand(both.inputs(4)[:count], draws[:count], with_logits=True)
+        for _ in range(100):
+            again = both.kernel.expand(both.inputs(4)[:count], draws[:count], with_logits=True)
+            np.testing.assert_array_equal(again.logits, expected.logits)
+            np.testing.assert_array_equal(again.sums, expected.sums)
 
 
 def test_several_threads(engine: Engine, tiny_gguf: Callable[..., Path], name: str) -> None:

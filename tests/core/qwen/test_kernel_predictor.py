@@ -87,12 +87,13 @@ def noting(choose: Choose, logits: list[np.ndarray]) -> Choose:
     return chosen
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
 @pytest.mark.parametrize("chain", CHAINS)
-def test_frames(plan: PredictorPlan, model: Parts, chain: str) -> None:
-    draws = choices(model, CHAINS[chain])
+def test_frames(plan: PredictorPlan, model: Parts, chain: str, count: int) -> None:
+    draws = choices(model, CHAINS[chain])[:count]
     found = run(plan, model, draws)
     session = CodePredictorSession(model.predictor, "f32")
-    for index, (hidden, first, choice) in enumerate(zip(hidden_states(model), FIRSTS, draws, strict=True)):
+    for index, (hidden, first, choice) in enumerate(zip(hidden_states(model), FIRSTS, draws, strict=False)):
         logits: list[np.ndarray] = []
         expected = session.expand(hidden, first, noting(choice, logits))
         np.testing.assert_allclose(found.logits[index], np.stack(logits), rtol=0, atol=LOGITS)
@@ -100,8 +101,11 @@ def test_frames(plan: PredictorPlan, model: Parts, chain: str) -> None:
         np.testing.assert_array_equal(found.sums[index], expected.embedding)
 
 
+@pytest.mark.parametrize("count", [2, 5])
 @pytest.mark.parametrize("outtype", ["q8_0", "f16", "bf16"])
-def test_weight_types(engine: Engine, tiny_gguf: Callable[..., Path], tmp_path: Path, outtype: str) -> None:
+def test_weight_types(
+    engine: Engine, tiny_gguf: Callable[..., Path], tmp_path: Path, outtype: str, count: int
+) -> None:
     """The kernel keeps activations in float32: it equals float32 weights of the same values."""
     stored = tiny_gguf("Qwen3-TTS-12Hz-1.7B-Base", outtype)
     expanded = edit_gguf(
@@ -112,7 +116,7 @@ def test_weight_types(engine: Engine, tiny_gguf: Callable[..., Path], tmp_path: 
     )
     model = Parts.open(engine, stored)
     assert engine.weights(stored).dtype("code_pred.blk.0.attn_q.weight") == outtype
-    draws = choices(model, CHAINS["top-k"])
+    draws = choices(model, CHAINS["top-k"])[:count]
     found = run(open_plan(engine, stored, model), model, draws)
     same = run(open_plan(engine, expanded, model), model, draws)
     assert found.codes.tolist() == same.codes.tolist()
@@ -122,9 +126,10 @@ def test_weight_types(engine: Engine, tiny_gguf: Callable[..., Path], tmp_path: 
 def test_results_do_not_depend_on_the_batch(
     engine: Engine, path: Path, model: Parts, plan: PredictorPlan
 ) -> None:
+    """Frames for few columns are added up in one order, those of many columns in another."""
     draws = choices(model, CHAINS["top-k"])
-    together = run(plan, model, draws)
     for other in (plan, open_plan(engine, path, model, blocks=1, warps=1)):
+        together = run(plan, model, draws[:4])
         for count in (1, 2, 3):
             fewer = run(other, model, draws[:count])
             np.testing.assert_array_equal(fewer.codes, together.codes[:count])
