@@ -2,6 +2,7 @@
 
 #include "kernels.cuh"
 #include "machine.hpp"
+#include "tensor_kernels.cuh"
 
 namespace ggtts::predictor {
 namespace {
@@ -24,6 +25,19 @@ Kernel find_kernel(WeightKind kind, int columns) {
             return bf16_kernel(columns);
         default:
             return f32_kernel(columns);
+    }
+}
+
+TensorKernel find_tensor_kernel(WeightKind kind) {
+    switch (kind) {
+        case WeightKind::q8_0:
+            return q8_0_tensor_kernel();
+        case WeightKind::f16:
+            return f16_tensor_kernel();
+        case WeightKind::bf16:
+            return bf16_tensor_kernel();
+        default:
+            return {};
     }
 }
 
@@ -124,6 +138,41 @@ public:
               "the launch of a frame");
     }
 
+    int most_tensor_columns(WeightKind kind, const Model &model) override {
+        use();
+        const TensorKernel kernel = find_tensor_kernel(kind);
+        int generation = 0;
+        check(cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, index_),
+              "its generation");
+        if (kernel.function == nullptr || generation < tensor_generation || !fits_tensor(model.sizes))
+            return 0;
+        cudaFuncAttributes attributes;
+        check(cudaFuncGetAttributes(&attributes, kernel.function), "the kernel for this device");
+        int columns = predictor::most_tensor_columns;
+        while (columns > 0 && tensor_bytes(kernel, model.sizes, columns) + attributes.sharedSizeBytes >
+                                  static_cast<size_t>(shared_limit_))
+            columns -= tensor_columns_step;
+        return attributes.maxThreadsPerBlock >= tensor_warps * lanes ? columns : 0;
+    }
+
+    void run_tensor(WeightKind kind, const Model &model, const Buffers &buffers,
+                    const TensorBuffers &tensor) override {
+        use();
+        const TensorKernel kernel = find_tensor_kernel(kind);
+        const size_t shared = tensor_bytes(kernel, model.sizes, tensor.columns);
+        check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(shared)),
+              "shared memory");
+        TensorRooms rooms = kernel.rooms(model.sizes, tensor.columns);
+        int64_t tables = table_bytes(model.sizes);
+        void *arguments[] = {const_cast<Model *>(&model), const_cast<Buffers *>(&buffers),
+                             const_cast<TensorBuffers *>(&tensor), &rooms, &tables};
+        check(cudaLaunchCooperativeKernel(kernel.function, dim3(static_cast<unsigned>(blocks_)),
+                                          dim3(static_cast<unsigned>(tensor_warps * lanes)), arguments,
+                                          shared, stream_),
+              "the launch of frames");
+    }
+
     void finish() override {
         use();
         check(cudaStreamSynchronize(stream_), "a frame");
@@ -151,6 +200,11 @@ private:
         return {kernel.threads,
                 static_cast<size_t>(floats) * sizeof(float) + static_cast<size_t>(table_bytes(model.sizes)),
                 {}};
+    }
+
+    static size_t tensor_bytes(const TensorKernel &kernel, const Sizes &sizes, int columns) {
+        return static_cast<size_t>(reserved_floats + kernel.rooms(sizes, columns).size()) * sizeof(float) +
+               static_cast<size_t>(table_bytes(sizes));
     }
 
     int index_;

@@ -4,9 +4,11 @@
 
 #include "emulated_flow.hpp"
 #include "emulated_grid.hpp"
+#include "emulated_tensor.hpp"
 #include "flow_frame.hpp"
 #include "frame.hpp"
 #include "machine.hpp"
+#include "tensor_sizes.hpp"
 
 namespace ggtts::predictor {
 namespace {
@@ -24,6 +26,9 @@ public:
     void upload(void *device, const void *host, size_t bytes) override { std::memcpy(device, host, bytes); }
     void download(void *host, const void *device, size_t bytes) override { std::memcpy(host, device, bytes); }
     int most_columns(WeightKind, const Model &) override { return column_counts[0]; }
+    int most_tensor_columns(WeightKind kind, const Model &model) override {
+        return kind != WeightKind::f32 && fits_tensor(model.sizes) ? predictor::most_tensor_columns : 0;
+    }
     void finish() override {}
 
     void run(WeightKind kind, int columns, const Model &model, const Buffers &buffers) override {
@@ -36,6 +41,20 @@ public:
                 return run_columns<SixteenBits<BrainFloat16>>(columns, model, buffers);
             case WeightKind::f32:
                 return run_columns<ThirtyTwoBits>(columns, model, buffers);
+        }
+    }
+
+    void run_tensor(WeightKind kind, const Model &model, const Buffers &buffers,
+                    const TensorBuffers &tensor) override {
+        switch (kind) {
+            case WeightKind::q8_0:
+                return run_tensor_frame<EightBits>(model, buffers, tensor);
+            case WeightKind::f16:
+                return run_tensor_frame<SixteenBits<Float16>>(model, buffers, tensor);
+            case WeightKind::bf16:
+                return run_tensor_frame<SixteenBits<BrainFloat16>>(model, buffers, tensor);
+            case WeightKind::f32:
+                throw std::invalid_argument("matrix units take no weights of this type");
         }
     }
 
@@ -74,6 +93,13 @@ private:
         FlowFrame<Type, columns, EmulatedFlowGrid<Type>>(grid, model, buffers).run();
     }
 
+    template <class Type>
+    void run_tensor_frame(const Model &model, const Buffers &buffers, const TensorBuffers &tensor) {
+        const TensorRooms rooms = tensor_rooms<Type>(model.sizes, tensor.columns);
+        EmulatedTensorGrid grid(blocks_, warps_, rooms.lasting(), rooms.size());
+        TensorFrame<Type, EmulatedTensorGrid>(grid, model, buffers, tensor, rooms).run();
+    }
+
     int blocks_, warps_;
     std::vector<std::vector<Line>> memory_;
 };
@@ -90,6 +116,10 @@ int emulated_choice(const float *logits, int entries, const Draw &draw, uint64_t
     std::vector<float> shared(static_cast<size_t>(sampling_scratch(entries)));
     const EmulatedBlock block(0, 1, 1, shared.data());
     return CodeSampler(block, entries).choose(logits, draw, codebook);
+}
+
+TensorNeeds tensor_needs_of(const Sizes &sizes, int columns) {
+    return tensor_needs(sizes, columns);
 }
 
 #ifndef GGTTS_CUDA

@@ -34,6 +34,8 @@ struct Matrix {
     const uint8_t *data = nullptr;
     int rows = 0;
     int chunks = 0;
+    // A power of two that brings weights of type BFloat16 into the range of float16 (see tensor_weights.hpp).
+    float lift = 1.0F;
 };
 
 struct Layer {

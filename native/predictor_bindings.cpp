@@ -12,6 +12,8 @@
 
 #include "bindings.hpp"
 #include "predictor_plan.hpp"
+#include "predictor_weights.hpp"
+#include "tensor.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -51,6 +53,26 @@ nb::tuple expand(PredictorPlan &plan, const Inputs &inputs, const std::vector<Fr
     return nb::make_tuple(codes, sums, logits);
 }
 
+using StoredRows = nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Columns = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+nb::ndarray<nb::numpy, float> kernel_product(const StoredRows &weights, const std::string &type_name,
+                                             const Columns &x, bool gated) {
+    const ggml_type type = parse_type(type_name);
+    const auto kind = weight_kind(type);
+    const auto rows = static_cast<int>(weights.shape(0)), width = static_cast<int>(x.shape(1));
+    const auto columns = static_cast<int>(x.shape(0));
+    if (!kind || weights.shape(1) != ggml_row_size(type, width) || width % predictor::block_width != 0 ||
+        columns % predictor::tensor_columns_step != 0)
+        throw std::invalid_argument("weights and columns do not fit the kernel, or each other");
+    const FileTensor stored{"", type, {width, rows}, weights.data(), weights.size()};
+    const std::vector<uint8_t> packed = pack_weights({&stored}, width, false);
+    const predictor::Matrix matrix{packed.data(), rows, predictor::whole_chunks(width), lift_of({&stored})};
+    auto result = new_values<float>({x.shape(0), weights.shape(0)});
+    predictor::emulated_product(*kind, matrix, gated, x.data(), width, columns, result.data());
+    return result;
+}
+
 }  // namespace
 
 void bind_predictor(nb::module_ &module) {
@@ -69,6 +91,10 @@ void bind_predictor(nb::module_ &module) {
         },
         "logits"_a, "draw"_a, "codebooks"_a, "codebook"_a,
         "One choice of the kernel, emulated: a code, -1 where the logits are no numbers.");
+    module.def(
+        "kernel_product", &kernel_product, "weights"_a, "dtype"_a, "x"_a, "gated"_a = false,
+        "A matrix product of the kernel for many columns, emulated: rows as a file stores them, x [columns, "
+        "width] -> [columns, rows].");
     nb::class_<PredictorPlan>(module, "PredictorPlan", "The code predictor as one kernel for whole frames.")
         .def(
             "__init__",

@@ -98,11 +98,10 @@ int choose_code(const float *logits, int entries, const FrameDraw &draw, int cod
                                       static_cast<uint64_t>(codebook));
 }
 
-// Frames that are computed together.
+// What goes in and out with them.
 struct PredictorPlan::Part {
     const float *inputs;
     const FrameDraw *draws;
-    int count;
     int32_t *codes;
     float *sums;
     float *logits;
@@ -115,7 +114,7 @@ bool PredictorPlan::fits(const Backend &backend, const GgufFile &file, const std
 PredictorPlan::PredictorPlan(std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file,
                              const std::string &scope, const Sizes &sizes, float rope_theta,
                              const Emulation *emulation)
-    : backend_(std::move(backend)), model_{}, buffers_{} {
+    : backend_(std::move(backend)), model_{}, buffers_{}, tensor_buffers_{} {
     const auto kind = common_kind(*file, scope);
     if (!kind)
         throw std::invalid_argument(file->path() + ": the predictor's kernel does not know these weights");
@@ -128,7 +127,10 @@ PredictorPlan::PredictorPlan(std::shared_ptr<Backend> backend, std::shared_ptr<c
         most_columns_ = machine_->most_columns(kind_, model_);
         if (most_columns_ == 0)
             throw DeviceError("the predictor's kernel does not fit this device");
+        most_tensor_columns_ = backend_->exact() ? 0 : machine_->most_tensor_columns(kind_, model_);
         allocate_buffers();
+        if (most_tensor_columns_ > 0)
+            allocate_tensor_buffers();
         machine_->finish();
     } catch (const predictor::OutOfMemory &error) {
         backend_->refuse_memory("the code predictor", error.wanted);
@@ -221,9 +223,10 @@ Matrix PredictorPlan::load_matrix(const GgufFile &file, const std::vector<std::s
                         " rows, not " + std::to_string(rows));
     }
     const uint8_t *data = upload(pack_weights(parts, width, interleaved));
+    const float lift = lift_of(parts);
     for (const FileTensor *part : parts)
         file.mapping().release(part->data, part->bytes);
-    return {data, rows, predictor::whole_chunks(width)};
+    return {data, rows, predictor::whole_chunks(width), lift};
 }
 
 const float *PredictorPlan::load_vector(const GgufFile &file, const std::string &name, int size) {
@@ -251,18 +254,18 @@ const float *PredictorPlan::load_rotation(float theta) {
 
 void PredictorPlan::allocate_buffers() {
     const Sizes &sizes = model_.sizes;
-    const int64_t columns = most_columns_, codes = sizes.codebooks - 1;
+    const int64_t columns = most_columns(), codes = sizes.codebooks - 1;
     const int64_t attended = static_cast<int64_t>(sizes.heads) * sizes.head_dim;
     const int64_t kept = static_cast<int64_t>(sizes.kv_heads) * sizes.head_dim;
     const size_t draws = aligned(static_cast<size_t>(columns) * sizeof(Draw));
     const size_t width = static_cast<size_t>(columns * sizes.talker_width) * sizeof(float);
-    request_bytes_ = alignment + draws + 2 * width;
-    request_ = allocate<uint8_t>(static_cast<int64_t>(request_bytes_));
-    host_request_ = static_cast<uint8_t *>(machine_->allocate_host(request_bytes_));
+    const size_t request_bytes = alignment + draws + 2 * width;
+    request_ = allocate<uint8_t>(static_cast<int64_t>(request_bytes));
+    host_request_ = static_cast<uint8_t *>(machine_->allocate_host(request_bytes));
     const size_t codes_bytes = aligned(static_cast<size_t>(columns * codes) * sizeof(int32_t));
-    answer_bytes_ = codes_bytes + width;
-    answer_ = allocate<uint8_t>(static_cast<int64_t>(answer_bytes_));
-    host_answer_ = static_cast<uint8_t *>(machine_->allocate_host(answer_bytes_));
+    const size_t answer_bytes = codes_bytes + width;
+    answer_ = allocate<uint8_t>(static_cast<int64_t>(answer_bytes));
+    host_answer_ = static_cast<uint8_t *>(machine_->allocate_host(answer_bytes));
 
     buffers_.arrivals = reinterpret_cast<uint32_t *>(request_);
     buffers_.draws = reinterpret_cast<const Draw *>(request_ + alignment);
@@ -294,6 +297,40 @@ void PredictorPlan::allocate_told(int64_t attended, int64_t kept) {
     buffers_.told.codes = allocate<Word>(columns);
 }
 
+predictor::SplitActivations PredictorPlan::allocate_split(int width) {
+    const int64_t numbers = static_cast<int64_t>(predictor::padded(width)) * most_tensor_columns_;
+    return {allocate<uint16_t>(numbers * predictor::parts_of_number),
+            allocate<float>(numbers / predictor::block_width)};
+}
+
+void PredictorPlan::allocate_tensor_buffers() {
+    const Sizes &sizes = model_.sizes;
+    const predictor::TensorNeeds needs = predictor::tensor_needs_of(sizes, most_tensor_columns_);
+    if (model_.projection.data != nullptr)
+        tensor_buffers_.entry = allocate_split(sizes.talker_width);
+    tensor_buffers_.normed = allocate_split(sizes.width);
+    tensor_buffers_.attended = allocate_split(sizes.heads * sizes.head_dim);
+    tensor_buffers_.gated = allocate_split(sizes.ffn_width);
+    tensor_buffers_.squares =
+        allocate<float>(aligned(most_tensor_columns_ * sizes.width / predictor::block_width));
+    tensor_buffers_.meeting = {allocate<float>(needs.joined), allocate<uint32_t>(needs.tiles)};
+}
+
+PredictorPlan::Batch PredictorPlan::next_batch(int frames) const {
+    if (most_tensor_columns_ > 0 && frames >= predictor::least_tensor_columns) {
+        constexpr int step = predictor::tensor_columns_step;
+        const int size = std::min(frames, most_tensor_columns_);
+        return {size, (size + step - 1) / step * step, true};
+    }
+    const int size = std::min(frames, most_columns_);
+    // An exact device has one order of sums for all batches.
+    const int least = backend_->exact() ? predictor::least_frame_columns : 1;
+    int columns = most_columns_;
+    for (const int possible : predictor::column_counts)
+        columns = possible >= std::max(size, least) && possible <= most_columns_ ? possible : columns;
+    return {size, columns, false};
+}
+
 void PredictorPlan::expand(const float *inputs, const std::vector<FrameDraw> &draws, int32_t *codes,
                            float *sums, float *logits) {
     const int64_t width = sizes().talker_width, others = sizes().codebooks - 1;
@@ -302,15 +339,13 @@ void PredictorPlan::expand(const float *inputs, const std::vector<FrameDraw> &dr
     if (failed_)
         throw DeviceError("the code predictor failed before");
     try {
-        for (int64_t first = 0; first < count; first += most_columns_) {
-            const int size = static_cast<int>(std::min<int64_t>(most_columns_, count - first));
-            int columns = most_columns_;
-            for (const int possible : predictor::column_counts)
-                columns = possible >= size && possible <= most_columns_ ? possible : columns;
-            run_part({inputs + first * 2 * width, draws.data() + first, size, codes + first * others,
+        for (int64_t first = 0; first < count;) {
+            const Batch batch = next_batch(static_cast<int>(count - first));
+            run_part({inputs + first * 2 * width, draws.data() + first, codes + first * others,
                       sums + first * width,
                       logits == nullptr ? nullptr : logits + first * others * sizes().entries},
-                     columns);
+                     batch);
+            first += batch.frames;
         }
     } catch (const std::runtime_error &error) {
         failed_ = true;
@@ -318,34 +353,42 @@ void PredictorPlan::expand(const float *inputs, const std::vector<FrameDraw> &dr
     }
 }
 
-void PredictorPlan::run_part(const Part &part, int columns) {
+void PredictorPlan::start(const Batch &batch) {
+    predictor::Buffers buffers = buffers_;
+    buffers.columns = batch.frames;
+    if (!batch.on_matrix_units) {
+        // Each step tells one version, and so do attention and choice.
+        buffers_.version += 3 * static_cast<uint32_t>(model_.step_count);
+        return machine_->run(kind_, batch.columns, model_, buffers);
+    }
+    predictor::TensorBuffers tensor = tensor_buffers_;
+    tensor.columns = batch.columns;
+    machine_->run_tensor(kind_, model_, buffers, tensor);
+}
+
+void PredictorPlan::run_part(const Part &part, const Batch &batch) {
     const size_t width = static_cast<size_t>(sizes().talker_width) * sizeof(float);
-    const auto count = static_cast<size_t>(part.count);
+    const auto count = static_cast<size_t>(batch.frames), columns = static_cast<size_t>(batch.columns);
     const auto others = static_cast<size_t>(sizes().codebooks - 1);
-    std::memset(host_request_, 0, request_bytes_);
+    const auto inputs_at = static_cast<size_t>(reinterpret_cast<const uint8_t *>(buffers_.inputs) - request_);
+    const size_t asked = inputs_at + columns * 2 * width;
+    std::memset(host_request_, 0, asked);
     auto *draws = reinterpret_cast<Draw *>(host_request_ + alignment);
     for (size_t i = 0; i < count; ++i)
         draws[i] = draw_of(part.draws[i], sizes().codebooks);
-    const auto inputs_at = reinterpret_cast<const uint8_t *>(buffers_.inputs) - request_;
     std::memcpy(host_request_ + inputs_at, part.inputs, count * 2 * width);
-    machine_->upload(request_, host_request_,
-                     static_cast<size_t>(inputs_at) + static_cast<size_t>(columns) * 2 * width);
-    predictor::Buffers buffers = buffers_;
-    buffers.columns = part.count;
-    machine_->run(kind_, columns, model_, buffers);
-    // Each step tells one version, and so do attention and choice.
-    buffers_.version += 3 * static_cast<uint32_t>(model_.step_count);
-    machine_->download(host_answer_, answer_, answer_bytes_);
-    const size_t entries = static_cast<size_t>(sizes().entries),
-                 stride = static_cast<size_t>(columns) * entries;
+    machine_->upload(request_, host_request_, asked);
+    start(batch);
+    const auto sums_at = static_cast<size_t>(reinterpret_cast<uint8_t *>(buffers_.sums) - answer_);
+    machine_->download(host_answer_, answer_, sums_at + count * width);
+    const size_t entries = static_cast<size_t>(sizes().entries), stride = columns * entries;
     if (part.logits != nullptr) {
         host_logits_.resize(others * stride);
         machine_->download(host_logits_.data(), buffers_.logits, host_logits_.size() * sizeof(float));
     }
     machine_->finish();
     std::memcpy(part.codes, host_answer_, count * others * sizeof(int32_t));
-    std::memcpy(part.sums, host_answer_ + (reinterpret_cast<uint8_t *>(buffers_.sums) - answer_),
-                count * width);
+    std::memcpy(part.sums, host_answer_ + sums_at, count * width);
     for (size_t column = 0; part.logits != nullptr && column < count; ++column) {
         for (size_t code = 0; code < others; ++code) {
             std::copy_n(host_logits_.data() + code * stride + column * entries, entries,

@@ -3,6 +3,7 @@
 
 #include <machine.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -25,6 +26,10 @@ struct FrameDraw {
 // One choice of the kernel, emulated on the CPU: the code, -1 where the logits are no numbers.
 int choose_code(const float *logits, int entries, const FrameDraw &draw, int codebooks, int codebook);
 
+// Up to four frames are computed by one kernel (cuda/flow_frame.hpp), more of them by another that multiplies
+// on matrix units (cuda/tensor_frame.hpp), or, with weights of float32, by a third that does not
+// (cuda/frame.hpp). Within each of them a frame's bits do not depend on its batch; from one to the other they
+// differ in rounding. An exact backend has the third one only.
 class PredictorPlan {
 public:
     // Where frames are computed: the GPU of a backend, or loops that stand for so many blocks and warps.
@@ -43,7 +48,7 @@ public:
 
     const predictor::Sizes &sizes() const { return model_.sizes; }
     // How many frames are computed together, at most; more are computed one part after the other.
-    int most_columns() const { return most_columns_; }
+    int most_columns() const { return std::max(most_columns_, most_tensor_columns_); }
 
     // inputs [frames][2][talker_width]: the talker's state and the embedding of code 0. Fills codes
     // [frames][codebooks - 1] (-1 from where the logits are no numbers), sums [frames][talker_width], and
@@ -53,6 +58,11 @@ public:
 
 private:
     struct Part;
+    // Frames that are computed together.
+    struct Batch {
+        int frames, columns;
+        bool on_matrix_units;
+    };
 
     void load(const GgufFile &file, const std::string &scope, float rope_theta);
     predictor::Layer load_layer(const GgufFile &file, const std::string &scope);
@@ -62,7 +72,12 @@ private:
     const float *load_rotation(float theta);
     void allocate_buffers();
     void allocate_told(int64_t attended, int64_t kept);
-    void run_part(const Part &part, int columns);
+    void allocate_tensor_buffers();
+    predictor::SplitActivations allocate_split(int width);
+    // How many of these frames are computed next, and how many columns the kernel has that computes them.
+    Batch next_batch(int frames) const;
+    void run_part(const Part &part, const Batch &batch);
+    void start(const Batch &batch);
     template <class Value>
     Value *allocate(int64_t count);
     template <class Value>
@@ -73,9 +88,10 @@ private:
     predictor::WeightKind kind_;
     predictor::Model model_;
     predictor::Buffers buffers_;
-    int most_columns_ = 0;
+    predictor::TensorBuffers tensor_buffers_;
+    // Of the kernel for few columns, and of the one that multiplies on matrix units, 0: without it.
+    int most_columns_ = 0, most_tensor_columns_ = 0;
     // What goes to the device for a part, and what comes back, each in one piece.
-    size_t request_bytes_ = 0, answer_bytes_ = 0;
     uint8_t *request_ = nullptr, *answer_ = nullptr;
     uint8_t *host_request_ = nullptr, *host_answer_ = nullptr;
     std::vector<float> host_logits_;

@@ -3,6 +3,7 @@
 #include <weight_types.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace ggtts {
@@ -110,6 +111,23 @@ std::vector<uint8_t> pack_weights(const std::vector<const FileTensor *> &matrice
         first += count;
     }
     return packed;
+}
+
+float lift_of(const std::vector<const FileTensor *> &matrices) {
+    if (matrices.front()->type != GGML_TYPE_BF16)
+        return 1.0F;
+    constexpr uint16_t size_bits = 0x7FFF;
+    uint16_t most = 0;  // positive numbers are in the order of their bits
+    for (const FileTensor *matrix : matrices) {
+        const uint8_t *end = matrix->data + matrix->bytes;
+        for (const uint8_t *at = matrix->data; at < end; at += sizeof(uint16_t)) {
+            uint16_t bits = 0;
+            std::memcpy(&bits, at, sizeof bits);
+            most = std::max<uint16_t>(most, bits & size_bits);
+        }
+    }
+    constexpr int fraction_bits = 7, bias = 127, largest_exponent = 14, limit = 100;
+    return std::ldexp(1.0F, std::clamp(largest_exponent - ((most >> fraction_bits) - bias), -limit, limit));
 }
 
 }  // namespace ggtts

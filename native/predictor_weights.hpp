@@ -19,4 +19,8 @@ std::optional<predictor::WeightKind> weight_kind(ggml_type type);
 std::vector<uint8_t> pack_weights(const std::vector<const FileTensor *> &matrices, int width,
                                   bool interleaved);
 
+// The power of two that brings the largest of these weights just below 2^15, within the range of float16; 1
+// for types other than BFloat16.
+float lift_of(const std::vector<const FileTensor *> &matrices);
+
 }  // namespace ggtts

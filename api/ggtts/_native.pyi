@@ -438,6 +438,11 @@ def choose_code(logits: Annotated[NDArray[numpy.float32], dict(shape=(None,), or
     One choice of the kernel, emulated: a code, -1 where the logits are no numbers.
     """
 
+def kernel_product(weights: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], dtype: str, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], gated: bool = False) -> NDArray[numpy.float32]:
+    """
+    A matrix product of the kernel for many columns, emulated: rows as a file stores them, x [columns, width] -> [columns, rows].
+    """
+
 class PredictorPlan:
     """The code predictor as one kernel for whole frames."""
 

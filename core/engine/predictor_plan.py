@@ -22,6 +22,10 @@ FrameDraw = _native.FrameDraw
 choose_code = _native.choose_code
 """(logits [entries], draw, codebooks, codebook) -> what the kernel would choose, emulated: for tests."""
 
+kernel_product = _native.kernel_product
+"""(stored rows uint8 [rows, bytes], dtype, x [columns, width], gated) -> [columns, rows] of the kernel for many
+columns, emulated: for tests."""
+
 
 @dataclass(frozen=True)
 class PredictorSizes:

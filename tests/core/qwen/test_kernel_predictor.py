@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ggtts import _native
 from ggtts.core.engine import Engine
-from ggtts.core.engine.predictor_plan import ComputedFrames, PredictorPlan
+from ggtts.core.engine.predictor_plan import ComputedFrames, FrameDraw, PredictorPlan
 from ggtts.core.errors import EngineError
 from ggtts.core.qwen.choices import Choose, SampledChoice
 from ggtts.core.qwen.code_predictor import CodePredictorSession
@@ -135,6 +136,77 @@ def test_results_do_not_depend_on_the_batch(
             np.testing.assert_array_equal(fewer.codes, together.codes[:count])
             np.testing.assert_array_equal(fewer.logits, together.logits[:count])
             np.testing.assert_array_equal(fewer.sums, together.sums[:count])
+
+
+@pytest.fixture(scope="module", params=["Qwen3-TTS-12Hz-0.6B-Base", "Qwen3-TTS-12Hz-1.7B-Base"])
+def eight_bits(request: pytest.FixtureRequest, tiny_gguf: Callable[..., Path]) -> Path:
+    """A talker whose predictor multiplies five columns and more on matrix units."""
+    return tiny_gguf(request.param, "q8_0")
+
+
+def eight_bit_plan(engine: Engine, path: Path, blocks: int = 3) -> PredictorPlan:
+    return open_plan(engine, path, Parts.open(engine, path), blocks, warps=8)
+
+
+def many_draws(engine: Engine, path: Path, count: int) -> tuple[np.ndarray, list[FrameDraw]]:
+    model = Parts.open(engine, path)
+    width = model.file.talker.width
+    inputs = np.random.default_rng(1).standard_normal((count, 2, width)).astype(np.float32)
+    samplers = [FrameSampler(model.file, chain, chain, seed=3) for chain in CHAINS.values()]
+    return inputs, [frame_draw(samplers[frame % len(samplers)].others(frame)) for frame in range(count)]
+
+
+def test_many_frames_do_not_depend_on_the_batch(engine: Engine, eight_bits: Path) -> None:
+    """From five frames on matrix units multiply, and a frame's bits are the same in any such batch."""
+    plan = eight_bit_plan(engine, eight_bits)
+    inputs, draws = many_draws(engine, eight_bits, 17)
+    together = plan.expand(inputs, draws, with_logits=True)
+    for count, other in ((5, plan), (8, eight_bit_plan(engine, eight_bits, blocks=40))):
+        fewer = other.expand(inputs[:count], draws[:count], with_logits=True)
+        np.testing.assert_array_equal(fewer.logits, together.logits[:count])
+        np.testing.assert_array_equal(fewer.codes, together.codes[:count])
+        np.testing.assert_array_equal(fewer.sums, together.sums[:count])
+
+
+def test_more_frames_than_matrix_units_take(engine: Engine, tiny_gguf: Callable[..., Path]) -> None:
+    path = tiny_gguf("Qwen3-TTS-12Hz-1.7B-Base", "q8_0")
+    plan = eight_bit_plan(engine, path)
+    count = plan.most_columns + 2
+    assert count == 66
+    inputs, draws = many_draws(engine, path, count)
+    codes = plan.expand(inputs, draws).codes
+    for frames in (slice(0, 5), slice(59, 64), slice(64, 66)):
+        assert plan.expand(inputs[frames], draws[frames]).codes.tolist() == codes[frames].tolist()
+
+
+def test_both_kernels_agree(engine: Engine, eight_bits: Path) -> None:
+    plan = eight_bit_plan(engine, eight_bits)
+    inputs, draws = many_draws(engine, eight_bits, 9)
+    together = plan.expand(inputs, draws, with_logits=True)
+    for index in range(9):
+        alone = plan.expand(inputs[index : index + 1], draws[index : index + 1], with_logits=True)
+        assert alone.codes.tolist() == together.codes[index : index + 1].tolist()
+        np.testing.assert_allclose(alone.logits[0], together.logits[index], rtol=0, atol=LOGITS)
+        np.testing.assert_array_equal(alone.sums[0], together.sums[index])
+
+
+def test_exact_engines_have_one_kernel(engine: Engine, eight_bits: Path) -> None:
+    exact = Engine("cpu", 1)
+    exact.backend = _native.Backend("cpu", 1, exact=True)
+    plan = eight_bit_plan(exact, eight_bits)
+    assert plan.most_columns == 16
+    inputs, draws = many_draws(engine, eight_bits, 6)
+    together = plan.expand(inputs, draws, with_logits=True)
+    alone = plan.expand(inputs[5:], draws[5:], with_logits=True)
+    np.testing.assert_array_equal(alone.logits[0], together.logits[5])
+
+
+def test_many_frames_one_of_which_is_no_number(engine: Engine, eight_bits: Path) -> None:
+    inputs, draws = many_draws(engine, eight_bits, 8)
+    inputs[6, 0, 2] = np.nan
+    codes = eight_bit_plan(engine, eight_bits).expand(inputs, draws).codes
+    assert (codes[6] == -1).all()
+    assert (np.delete(codes, 6, axis=0) >= 0).all()
 
 
 def test_more_frames_than_the_kernel_takes(plan: PredictorPlan, model: Parts) -> None:

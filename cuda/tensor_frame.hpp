@@ -1,0 +1,458 @@
+// A frame of the code predictor (see frame.hpp) for many columns, with its products on matrix units.
+//
+// Whoever makes activations splits them into halves, so that nobody has to convert what all blocks read. What
+// an RMSNorm multiplies with is part of them; its division by the root of the mean square follows the
+// product.
+#pragma once
+
+#include "code_sampling.hpp"
+#include "tensor_attention.hpp"
+#include "tensor_products.hpp"
+
+namespace ggtts::predictor {
+
+// A product of a frame, and what becomes of it.
+struct TensorProduct {
+    enum class Result {
+        normed,    // times the factor of an RMSNorm: to `result`
+        gated,     // the same, then silu(gate) * up: to `gated`
+        residual,  // to the residual stream, added to it or in its place
+    };
+    Tiling tiling;
+    SplitActivations x;
+    Result becomes;
+    float *result;
+    bool adds;
+    const float *bias;  // null where there is none
+    const float *norm;  // of the norm that follows the residual stream
+};
+
+// Where things lie in shared memory, in floats.
+struct TensorRooms {
+    int64_t products, weights, sums, squares;
+
+    constexpr int64_t lasting() const { return products + weights; }
+    constexpr int64_t size() const { return lasting() + sums + squares; }
+};
+
+// Of a warp that attends.
+constexpr int64_t attention_room(const Sizes &sizes) {
+    return attention_scratch(sizes.head_dim, sizes.codebooks) + sizes.head_dim;
+}
+
+constexpr int products_of_layer = 4;
+constexpr int phases_of_layer = 5;
+
+constexpr int most_products(const Sizes &sizes) {
+    return 1 + sizes.layers * products_of_layer + sizes.codebooks - 1;
+}
+
+// A block whose shared memory begins elsewhere.
+template <class Block>
+class BlockWithRoom : public Block {
+public:
+    GGTTS_ANYWHERE BlockWithRoom(const Block &block, float *room) : Block(block), room_(room) {}
+    GGTTS_ANYWHERE float *shared() const { return room_; }
+
+private:
+    float *room_;
+};
+
+template <class Type, class Grid>
+class TensorFrame {
+public:
+    GGTTS_ANYWHERE TensorFrame(Grid &grid, const Model &model, const Buffers &buffers,
+                               const TensorBuffers &tensor, const TensorRooms &rooms)
+        : grid_(grid),
+          model_(model),
+          buffers_(buffers),
+          tensor_(tensor),
+          rooms_(rooms),
+          sizes_(model.sizes),
+          columns_(tensor.columns),
+          first_of_layers_(model.projection.data == nullptr ? 0 : 1),
+          first_of_heads_(first_of_layers_ + products_of_layer * model.sizes.layers) {}
+
+    // All phases are called from one place: code that fits the cache is faster than calls of its own for
+    // each.
+    GGTTS_ANYWHERE void run() {
+        const int phases = first_phase_of_layers + phases_of_layer * sizes_.layers + 2;
+        for (int position = 0; position < sizes_.codebooks; ++position) {
+            for (int phase = 0; phase < phases; ++phase) {
+                if (!skips(position, phase))
+                    grid_.phase([&](const auto &block) { compute(block, position, phase); });
+            }
+        }
+    }
+
+private:
+    // Phases of a position: its entry, the projection, those of the layers, the head, the choice.
+    static constexpr int first_phase_of_layers = 2;
+    static constexpr int attention = 1;  // of the phases of a layer; the others are products
+
+    GGTTS_ANYWHERE bool skips(int position, int phase) const {
+        const int last_attention = first_phase_of_layers + phases_of_layer * (sizes_.layers - 1) + attention;
+        if (phase == 0)
+            return position > 1;  // it was chosen
+        if (phase == 1)
+            return first_of_layers_ == 0;
+        // Nothing but keys and values is read of the first position.
+        return position == 0 && phase > last_attention;
+    }
+
+    // Which product a phase makes, none: -1.
+    GGTTS_ANYWHERE int product_of(int position, int phase) const {
+        const int of_layers = phase - first_phase_of_layers;
+        const int layer = of_layers / phases_of_layer, of_layer = of_layers % phases_of_layer;
+        if (layer == sizes_.layers)
+            return of_layer == 0 ? first_of_heads_ + position - 1 : -1;
+        if (of_layers < 0 || of_layer == attention)
+            return phase == 1 ? 0 : -1;
+        return first_of_layers_ + products_of_layer * layer +
+               (of_layer > attention ? of_layer - 1 : of_layer);
+    }
+
+    template <class Block>
+    GGTTS_ANYWHERE void compute(const Block &block, int position, int phase) const {
+        const int product = product_of(position, phase);
+        if (product >= 0)
+            multiply(block, position, product);
+        else if (phase == 0)
+            enter(block, position);
+        else if (phase < first_phase_of_layers + phases_of_layer * sizes_.layers)
+            attend(block, (phase - first_phase_of_layers) / phases_of_layer, position);
+        else
+            choose(block, position);
+    }
+
+    template <class Block>
+    GGTTS_ANYWHERE TensorProduct *products_room(const Block &block) const {
+        return reinterpret_cast<TensorProduct *>(block.shared());
+    }
+    template <class Block>
+    GGTTS_ANYWHERE uint8_t *weights_room(const Block &block) const {
+        return reinterpret_cast<uint8_t *>(block.shared() + rooms_.products);
+    }
+    template <class Block>
+    GGTTS_ANYWHERE float *sums_room(const Block &block) const {
+        return block.shared() + rooms_.lasting();
+    }
+    template <class Block>
+    GGTTS_ANYWHERE float *squares_room(const Block &block) const {
+        return block.shared() + rooms_.lasting() + rooms_.sums;
+    }
+
+    GGTTS_ANYWHERE TensorProduct product(int index) const {
+        using Result = TensorProduct::Result;
+        if (index < first_of_layers_) {
+            return {tiling_of(model_.projection),
+                    tensor_.entry,
+                    Result::residual,
+                    nullptr,
+                    false,
+                    model_.projection_bias,
+                    model_.layers[0].attention_norm};
+        }
+        if (index >= first_of_heads_) {
+            const int code = index - first_of_heads_;
+            return {tiling_of(model_.heads[code]),
+                    tensor_.normed,
+                    Result::normed,
+                    logits_of(code),
+                    false,
+                    nullptr,
+                    nullptr};
+        }
+        const int of_layers = index - first_of_layers_, number = of_layers / products_of_layer;
+        const Layer &layer = model_.layers[number];
+        switch (of_layers % products_of_layer) {
+            case 0:
+                return {tiling_of(layer.qkv),
+                        tensor_.normed,
+                        Result::normed,
+                        buffers_.qkv,
+                        false,
+                        nullptr,
+                        nullptr};
+            case 1:
+                return {tiling_of(layer.output), tensor_.attended, Result::residual, nullptr, true, nullptr,
+                        layer.feed_forward_norm};
+            case 2:
+                return {tiling_of(layer.gate_up, gated_tile_bits),
+                        tensor_.normed,
+                        Result::gated,
+                        nullptr,
+                        false,
+                        nullptr,
+                        nullptr};
+            default:
+                return {tiling_of(layer.down),
+                        tensor_.gated,
+                        Result::residual,
+                        nullptr,
+                        true,
+                        nullptr,
+                        number + 1 < sizes_.layers ? model_.layers[number + 1].attention_norm
+                                                   : model_.output_norm};
+        }
+    }
+
+    // The product that comes after one of a position.
+    GGTTS_ANYWHERE int following(int position, int index) const {
+        const bool ends = position == 0 && index == first_of_heads_ - products_of_layer;
+        if (index >= first_of_heads_ || ends)
+            return 0;
+        return index + 1 == first_of_heads_ ? first_of_heads_ + position - 1 : index + 1;
+    }
+
+    // Begins to copy a piece of weights, if there is one: always counts as one copy.
+    template <class Block>
+    GGTTS_ANYWHERE void begin_piece(const Block &block, const Tiling &tiling, int index) const {
+        if (index < tiling.pieces())
+            begin_weights<Type>(block, tiling, index, weights_room(block));
+        else
+            begin_copies(block, 0, 0, [](int, int) { return Copy{}; });
+    }
+
+    // Multiplies all pieces of this block. The weights of the first one are on their way, and those of the
+    // first of the next product will be.
+    template <class Block>
+    GGTTS_ANYWHERE void multiply(const Block &block, int position, int index) const {
+        const TensorProduct &product = products_room(block)[index];
+        const Tiling &tiling = product.tiling,
+                     &next = products_room(block)[following(position, index)].tiling;
+        const int own = block.index(), pieces = tiling.pieces();
+        float *sums = sums_room(block);
+        begin_squares(block, product.becomes != TensorProduct::Result::residual);
+        for (int number = own; number < pieces; number += block.blocks()) {
+            if (number == own)
+                finish_copies<1>(block);  // the squares may still be missing
+            else
+                finish_copies<0>(block);
+            const Piece piece(tiling, number);
+            multiply_piece<Type>(block, tiling, piece, weights_room(block), product.x, columns_, sums);
+            const bool more = number + block.blocks() < pieces;
+            begin_piece(block, more ? tiling : next, more ? number + block.blocks() : own);
+            finish_copies<1>(block);
+            if (complete(block, tiling, piece, columns_, sums, tensor_.meeting)) {
+                block.each_task(columns_ / blocks_of_warp, [&](const auto &warp, int task) {
+                    finish(block, warp, product, task * blocks_of_warp, piece.tile, sums);
+                });
+            }
+        }
+        if (own >= pieces)
+            begin_piece(block, next, own);
+    }
+
+    // What becomes of the sums of a tile and of as many columns as a warp has blocks.
+    template <class Block, class Warp>
+    GGTTS_ANYWHERE void finish(const Block &block, const Warp &warp, const TensorProduct &product,
+                               int first_column, int tile, const float *sums) const {
+        Lanes<Warp, FourValues> all(warp);
+        const int stride = sums_stride(product.tiling.rows());
+        const auto place = [&](int lane) {
+            return BlockPlace{tile, first_column + lane / lanes_of_block, true};
+        };
+        const auto sums_of = [&](int lane, int first) {
+            return *reinterpret_cast<const Floats *>(sums + place(lane).column * stride + first);
+        };
+        if (product.becomes == TensorProduct::Result::residual) {
+            all.each([&](int lane, FourValues &own) {
+                own.values = residual(product, place(lane), first_of_lane(lane));
+                const Floats more = sums_of(lane, first_of_lane(lane));
+                for (int i = 0; i < 4; ++i)
+                    own.values.at[i] += more.at[i];
+            });
+            return publish(all, product.norm, place);
+        }
+        find_scales(block, all, place);
+        if (product.becomes == TensorProduct::Result::gated) {
+            all.each([&](int lane, FourValues &own) {
+                own.values = gated(sums_of(lane, 2 * first_of_lane(lane)),
+                                   sums_of(lane, 2 * first_of_lane(lane) + 4), own.scale);
+            });
+            return split_blocks(all, tensor_.gated, columns_, place);
+        }
+        const int rows = product.tiling.matrix.rows;
+        all.each([&](int lane, const FourValues &own) {
+            Floats values = sums_of(lane, first_of_lane(lane));
+            for (int i = 0; i < 4; ++i)
+                values.at[i] *= own.scale;
+            const int row = (tile << tile_bits) + first_of_lane(lane);
+            if (row < rows)
+                *reinterpret_cast<Floats *>(product.result + place(lane).column * rows + row) = values;
+        });
+    }
+
+    // silu(gate) * up (Shazeer, "GLU variants improve Transformer", 2020), of rows that take turns.
+    static GGTTS_ANYWHERE Floats gated(const Floats &first, const Floats &second, float scale) {
+        Floats result;
+        for (int i = 0; i < 4; ++i) {
+            const Floats &rows = i < 2 ? first : second;
+            const float gate = rows.at[i % 2 * 2] * scale, up = rows.at[i % 2 * 2 + 1] * scale;
+            result.at[i] = gate / (1.0F + expf(-gate)) * up;
+        }
+        return result;
+    }
+
+    // What a product is added to.
+    GGTTS_ANYWHERE Floats residual(const TensorProduct &product, const BlockPlace &place, int first) const {
+        const int row = place.block * block_width + first;
+        if (product.adds)
+            return fresh_floats(buffers_.x + place.column * sizes_.width + row);
+        return product.bias == nullptr ? Floats{} : *reinterpret_cast<const Floats *>(product.bias + row);
+    }
+
+    // What enters at the first two positions.
+    template <class Block>
+    GGTTS_ANYWHERE void enter(const Block &block, int position) const {
+        if (position == 0) {
+            block.each(first_of_heads_ + sizes_.codebooks - 1,
+                       [&](int index) { products_room(block)[index] = product(index); });
+            begin_piece(block, products_room(block)[0].tiling, block.index());
+        }
+        const int width = sizes_.talker_width;
+        for (int column = block.index(); column < columns_; column += block.blocks()) {
+            const float *row = buffers_.inputs + (2 * column + position) * width;
+            float *sums = buffers_.sums + column * width;
+            block.each(width, [&](int i) { sums[i] = row[i]; });
+            begin_position(block, column, [&](int i) { return row[i]; });
+        }
+    }
+
+    // The entry of a position in halves, for the projection or the first layer.
+    template <class Block, class Entry>
+    GGTTS_ANYWHERE void begin_position(const Block &block, int column, Entry entry) const {
+        const int blocks = sizes_.talker_width / block_width;
+        block.each_task((blocks + blocks_of_warp - 1) / blocks_of_warp, [&](const auto &warp, int task) {
+            Lanes<std::decay_t<decltype(warp)>, FourValues> all(warp);
+            const auto place = [&](int lane) {
+                const int index = task * blocks_of_warp + lane / lanes_of_block;
+                return BlockPlace{index, column, index < blocks};
+            };
+            all.each([&](int lane, FourValues &own) {
+                const int first = place(lane).block * block_width + first_of_lane(lane);
+                for (int i = 0; i < 4; ++i)
+                    own.values.at[i] = place(lane).exists ? entry(first + i) : 0.0F;
+            });
+            if (first_of_layers_ == 0)
+                publish(all, model_.layers[0].attention_norm, place);
+            else
+                split_blocks(all, tensor_.entry, columns_, place);
+        });
+    }
+
+    // Makes values of the lanes blocks of the residual stream.
+    template <class AllLanes, class Where>
+    GGTTS_ANYWHERE void publish(AllLanes &all, const float *norm, Where where) const {
+        all.combine_eights([](const FourValues &own) { return sum_of_squares(own.values); },
+                           [](float a, float b) { return a + b; },
+                           [](FourValues &own, float squares) { own.squares = squares; });
+        all.each([&](int lane, FourValues &own) {
+            const BlockPlace place = where(lane);
+            if (!place.exists)
+                return;
+            const int row = place.block * block_width + first_of_lane(lane);
+            *reinterpret_cast<Floats *>(buffers_.x + place.column * sizes_.width + row) = own.values;
+            if (first_of_lane(lane) == 0)
+                tensor_.squares[place.column * (sizes_.width / block_width) + place.block] = own.squares;
+            const Floats weights = *reinterpret_cast<const Floats *>(norm + row);
+            for (int i = 0; i < 4; ++i)
+                own.values.at[i] *= weights.at[i];
+        });
+        split_blocks(all, tensor_.normed, columns_, where);
+    }
+
+    // Sums of squares come to shared memory while products are made; they are complete when those are.
+    template <class Block>
+    GGTTS_ANYWHERE void begin_squares(const Block &block, bool needed) const {
+        float *target = squares_room(block);
+        const int words = needed ? (columns_ * (sizes_.width / block_width) + 3) / 4 : 0;
+        begin_copies(block, 1, words,
+                     [&](int, int word) { return Copy{target + 4 * word, tensor_.squares + 4 * word}; });
+    }
+    // The factor of the RMSNorm of each lane's column.
+    template <class Block, class AllLanes, class Where>
+    GGTTS_ANYWHERE void find_scales(const Block &block, AllLanes &all, Where where) const {
+        const int blocks = sizes_.width / block_width;
+        all.each([&](int lane, FourValues &own) {
+            const float *squares = squares_room(block) + where(lane).column * blocks;
+            own.squares = 0.0F;
+            for (int i = lane % lanes_of_block; i < blocks; i += lanes_of_block)
+                own.squares += squares[i];
+        });
+        all.combine_eights([](const FourValues &own) { return own.squares; },
+                           [](float a, float b) { return a + b; },
+                           [&](FourValues &own, float squares) {
+                               own.scale = norm_scale(squares, sizes_.width, sizes_.norm_eps);
+                           });
+    }
+
+    GGTTS_ANYWHERE float *logits_of(int code) const {
+        return buffers_.logits + static_cast<int64_t>(code) * columns_ * sizes_.entries;
+    }
+
+    GGTTS_ANYWHERE Head head_of(int item, int layer, float *result) const {
+        const int column = item / sizes_.heads, head = item % sizes_.heads, size = sizes_.head_dim;
+        const int sharing = sizes_.heads / sizes_.kv_heads, shared = head / sharing;
+        const float *qkv = buffers_.qkv + column * model_.layers[layer].qkv.rows;
+        const int64_t cache = ((static_cast<int64_t>(layer) * columns_ + column) * sizes_.kv_heads + shared) *
+                              sizes_.codebooks * size;
+        return {qkv + head * size,
+                qkv + (sizes_.heads + shared) * size,
+                qkv + (sizes_.heads + sizes_.kv_heads + shared) * size,
+                buffers_.keys + cache,
+                buffers_.values + cache,
+                result,
+                head % sharing == 0};
+    }
+
+    template <class Block>
+    GGTTS_ANYWHERE void attend(const Block &block, int layer, int position) const {
+        const Layer &weights = model_.layers[layer];
+        const int all = columns_ * sizes_.heads, blocks = block.blocks(), size = sizes_.head_dim;
+        const int mine = block.index() < all ? (all - block.index() - 1) / blocks + 1 : 0;
+        const AttentionWeights with{
+            weights.query_norm, weights.key_norm, model_.rotation + position * size, position, size,
+            sizes_.norm_eps};
+        block.each_task(mine, [&](const auto &warp, int task) {
+            float *room = sums_room(block) + warp.index() * attention_room(sizes_);
+            float *result = room + attention_scratch(size, sizes_.codebooks);
+            const int item = block.index() + task * blocks, column = item / sizes_.heads;
+            attend_with(warp, head_of(item, layer, result), HeadScratch(room, size), with);
+            split_head(warp, result, size, tensor_.attended, item % sizes_.heads * (size / block_width),
+                       column, columns_);
+        });
+    }
+
+    // Chooses code `position` of each column; its embedding enters at the next position.
+    template <class Block>
+    GGTTS_ANYWHERE void choose(const Block &block, int position) const {
+        const int width = sizes_.talker_width;
+        for (int column = block.index(); column < buffers_.columns; column += block.blocks()) {
+            const BlockWithRoom<Block> sampling(block, sums_room(block));
+            CodeSampler sampler(sampling, sizes_.entries);
+            const float *logits = logits_of(position - 1) + static_cast<int64_t>(column) * sizes_.entries;
+            const int code = sampler.choose(logits, buffers_.draws[column], static_cast<uint64_t>(position));
+            const Matrix &table = model_.embeddings[position - 1];
+            float *sums = buffers_.sums + column * width;
+            begin_position(block, column, [&](int i) {
+                const float value = weight_at<Type>(table, code < 0 ? 0 : code, i);
+                sums[i] += value;
+                return value;
+            });
+            block.each(1,
+                       [&](int) { buffers_.codes[column * (sizes_.codebooks - 1) + position - 1] = code; });
+        }
+    }
+
+    Grid &grid_;
+    const Model &model_;
+    const Buffers &buffers_;
+    const TensorBuffers &tensor_;
+    const TensorRooms &rooms_;
+    const Sizes &sizes_;
+    int columns_, first_of_layers_, first_of_heads_;
+};
+
+}  // namespace ggtts::predictor
