@@ -7,8 +7,6 @@
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
 #define GGTTS_ANYWHERE __device__ __forceinline__
-// Of functions that are called from several places: code that does not fit the cache is slow.
-#define GGTTS_ONCE __device__ __noinline__
 #else
 #include <ggml.h>
 
@@ -16,7 +14,6 @@
 #include <cmath>
 #include <cstring>
 #define GGTTS_ANYWHERE inline
-#define GGTTS_ONCE inline
 #endif
 
 namespace ggtts::predictor {

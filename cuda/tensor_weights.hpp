@@ -4,6 +4,8 @@
 // bytes, of four blocks of 32. Block j of unit u (of four) of a chunk begins at its weight 128 j + 32 u.
 #pragma once
 
+#include <type_traits>
+
 #include "split_activations.hpp"
 
 namespace ggtts::predictor {
