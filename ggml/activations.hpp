@@ -30,8 +30,8 @@ struct ActivationSettings {
 };
 
 // GGML custom operations; settings: as named.
-// Sources: x f32 [channels, time], the vectors, and the context [channels, before] if there is one. Result:
-// [channels, before + time + after].
+// Sources: x f32 [channels, time, lanes], the vectors, and the context [channels, before, lanes] if there is
+// one. Result: [channels, before + time + after, lanes].
 void activate(ggml_tensor *result, int thread, int threads, void *activation_settings);
 
 struct LayerNormSettings {
@@ -39,7 +39,7 @@ struct LayerNormSettings {
     float epsilon;
 };
 
-// Sources: x f32 [channels, time], weight and bias [channels]. Every row on its own (Ba et al., "Layer
+// Sources: x f32 [channels, time, lanes], weight and bias [channels]. Every row on its own (Ba et al., "Layer
 // Normalization", 2016).
 void layer_norm(ggml_tensor *result, int thread, int threads, void *layer_norm_settings);
 

@@ -33,22 +33,27 @@ public:
 
     void compute(const ConvOperands &operands, int thread, int threads) const override {
         const ConvShape &conv = shape();
-        const auto [begin, end] = share(operands.samples, thread, threads);
+        const auto [begin, end] = share(operands.all_samples(), thread, threads);
         for (int64_t t = begin; t < end; ++t) {
-            const float *weights = weights_.data();
-            for (int64_t output = 0; output < conv.outputs; ++output) {
-                const int64_t place = t * conv.outputs + output;
-                float sum = bias_[static_cast<size_t>(output)];
-                for (int64_t tap = 0; tap < conv.taps; ++tap, weights += conv.inputs) {
-                    const float *x = operands.x + (t * conv.stride + tap * conv.dilation) * conv.inputs;
-                    sum = kernels_.dot(x, weights, conv.inputs, sum);
-                }
-                operands.y[place] = operands.residual == nullptr ? sum : sum + operands.residual[place];
-            }
+            const int64_t first_read = LaneSamples::at(operands, t, t + 1, conv.stride).first_read;
+            compute_sample(operands, t, operands.x + first_read * conv.inputs);
         }
     }
 
 private:
+    void compute_sample(const ConvOperands &operands, int64_t t, const float *x) const {
+        const ConvShape &conv = shape();
+        const float *weights = weights_.data();
+        for (int64_t output = 0; output < conv.outputs; ++output) {
+            const int64_t place = t * conv.outputs + output;
+            float sum = bias_[static_cast<size_t>(output)];
+            for (int64_t tap = 0; tap < conv.taps; ++tap, weights += conv.inputs) {
+                sum = kernels_.dot(x + tap * conv.dilation * conv.inputs, weights, conv.inputs, sum);
+            }
+            operands.y[place] = operands.residual == nullptr ? sum : sum + operands.residual[place];
+        }
+    }
+
     const VectorKernels &kernels_;
     std::vector<float> weights_;  // [outputs, taps, inputs]
     std::vector<float> bias_;
@@ -60,6 +65,11 @@ void ConvShape::check() const {
     if (std::min({taps, outputs, inputs, groups, dilation, stride}) < 1) {
         throw std::invalid_argument("a convolution without weights");
     }
+}
+
+LaneSamples LaneSamples::at(const ConvOperands &operands, int64_t first, int64_t end, int64_t stride) {
+    const int64_t lane = first / operands.samples, inside = first % operands.samples;
+    return {first, std::min(end - first, operands.samples - inside), lane * operands.read + inside * stride};
 }
 
 std::shared_ptr<const ConvPlan> packed_conv(const ConvShape &shape, const float *matrices, const float *bias,
@@ -102,7 +112,7 @@ void conv1d(ggml_tensor *result, int thread, int threads, void *userdata) {
     const ggml_tensor *x = result->src[0], *residual = result->src[1];
     plan.compute({static_cast<const float *>(x->data),
                   residual == nullptr ? nullptr : static_cast<const float *>(residual->data),
-                  static_cast<float *>(result->data), result->ne[1]},
+                  static_cast<float *>(result->data), result->ne[1], x->ne[1], result->ne[2]},
                  thread, threads);
 }
 

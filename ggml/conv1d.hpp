@@ -34,12 +34,27 @@ struct ConvShape {
 };
 
 // x and y are rows of all_inputs() and all_outputs() values; row t of y reads the rows t * stride .. t *
-// stride + reach() - 1 of x. `residual`, rows like those of y, is added to it; may be null.
+// stride + reach() - 1 of x. `residual`, rows like those of y, is added to it; may be null. Lanes are signals
+// of the same length that share the weights: one after the other in x, in y and in the residual.
 struct ConvOperands {
     const float *x;
     const float *residual;
     float *y;
-    int64_t samples;  // rows of y
+    int64_t samples;  // rows of a lane of y
+    int64_t read;     // rows of a lane of x
+    int64_t lanes = 1;
+
+    int64_t all_samples() const { return lanes * samples; }
+};
+
+// Neighbouring samples of one lane.
+struct LaneSamples {
+    int64_t first;  // among those of all lanes
+    int64_t count;
+    int64_t first_read;  // the first row of x that the first of them reads
+
+    // The beginning of the samples [first, end) of all lanes, as far as they are of one lane.
+    static LaneSamples at(const ConvOperands &operands, int64_t first, int64_t end, int64_t stride);
 };
 
 // The weights of a convolution in a form that the kernels read.
@@ -99,8 +114,8 @@ struct TransposedShape {
 std::shared_ptr<const ConvPlan> transposed_conv(const TransposedShape &shape, const StoredWeights &weights,
                                                 const float *bias, const std::string &instruction_set);
 
-// GGML custom operation. Sources: x f32 [inputs, (time - 1) * stride + reach], and a residual like the result
-// if there is one; result [outputs, time]; settings: a ConvPlan.
+// GGML custom operation. Sources: x f32 [inputs, (time - 1) * stride + reach, lanes], and a residual like the
+// result if there is one; result [outputs, time, lanes]; settings: a ConvPlan.
 void conv1d(ggml_tensor *result, int thread, int threads, void *plan);
 
 }  // namespace ggtts::kernels

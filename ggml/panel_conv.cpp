@@ -110,8 +110,8 @@ int64_t PanelConv::samples_of_job(int64_t samples, int threads) const {
 }
 
 void PanelConv::compute(const ConvOperands &operands, int thread, int threads) const {
-    const int64_t at_once = samples_of_job(operands.samples, threads);
-    const int64_t pieces = (operands.samples + at_once - 1) / at_once;
+    const int64_t samples = operands.all_samples(), at_once = samples_of_job(samples, threads);
+    const int64_t pieces = (samples + at_once - 1) / at_once;
     const auto [begin, end] = share(pieces * panels(), thread, threads);
     if (begin == end) {
         return;
@@ -121,7 +121,7 @@ void PanelConv::compute(const ConvOperands &operands, int thread, int threads) c
     for (int64_t job = begin; job < end;) {
         const int64_t first = job / panels() * at_once, panel = job % panels();
         const int64_t count = std::min({most_panels, end - job, panels() - panel});
-        compute_run(operands, {first, std::min(at_once, operands.samples - first), panel, count}, room.get());
+        compute_run(operands, {first, std::min(at_once, samples - first), panel, count}, room.get());
         job += count;
     }
     const bool saw_all = end - begin >= panels() || begin % panels() > (end - 1) % panels();
@@ -137,9 +137,13 @@ void PanelConv::compute_run(const ConvOperands &operands, const Run &run, float 
         panels.emplace_back(panel, values_of(panel, room + i * panel_values()));
     }
     for (int64_t t = 0; t < run.samples; t += samples_per_tile) {
-        const int64_t samples = std::min(samples_per_tile, run.samples - t);
+        const int64_t first = run.first_sample + t, end = first + std::min(samples_per_tile, run.samples - t);
         for (const auto &[panel, values] : panels) {
-            compute_panel(operands, run.first_sample + t, samples, panel, values);
+            for (int64_t next = first; next < end;) {
+                const LaneSamples tile = LaneSamples::at(operands, next, end, shape().stride);
+                compute_panel(operands, tile, panel, values);
+                next += tile.count;
+            }
         }
     }
 }
@@ -160,12 +164,11 @@ void PanelConv::accumulate(const float *x, int64_t samples, const Panel &panel, 
     }
 }
 
-void PanelConv::compute_panel(const ConvOperands &operands, int64_t first, int64_t samples,
-                              const Panel &panel, const float *values) const {
-    const int64_t outputs = shape().all_outputs();
-    const float *x =
-        operands.x + first * shape().stride * shape().all_inputs() + panel.group * shape().inputs;
-    float *y = operands.y + first * outputs + panel.first;
+void PanelConv::compute_panel(const ConvOperands &operands, const LaneSamples &tile, const Panel &panel,
+                              const float *values) const {
+    const int64_t outputs = shape().all_outputs(), samples = tile.count;
+    const float *x = operands.x + tile.first_read * shape().all_inputs() + panel.group * shape().inputs;
+    float *y = operands.y + tile.first * outputs + panel.first;
     if (panel.width == panel_width()) {
         accumulate(x, samples, panel, values, y, outputs);
     } else {
@@ -178,7 +181,7 @@ void PanelConv::compute_panel(const ConvOperands &operands, int64_t first, int64
     if (operands.residual == nullptr) {
         return;
     }
-    const float *residual = operands.residual + first * outputs + panel.first;
+    const float *residual = operands.residual + tile.first * outputs + panel.first;
     for (int64_t t = 0; t < samples; ++t) {
         for (int64_t i = 0; i < panel.width; ++i) {
             y[t * outputs + i] += residual[t * outputs + i];

@@ -36,7 +36,7 @@ private:
         int64_t depth;    // how many
         int64_t weights;  // where theirs begin in the panel
     };
-    // The samples and panels of neighbouring jobs.
+    // The samples (of all lanes) and panels of neighbouring jobs.
     struct Run {
         int64_t first_sample, samples, first_panel, panels;
     };
@@ -53,7 +53,7 @@ private:
     std::vector<Step> steps() const;
     int64_t samples_of_job(int64_t samples, int threads) const;
     void compute_run(const ConvOperands &operands, const Run &run, float *room) const;
-    void compute_panel(const ConvOperands &operands, int64_t first, int64_t samples, const Panel &panel,
+    void compute_panel(const ConvOperands &operands, const LaneSamples &tile, const Panel &panel,
                        const float *values) const;
     void accumulate(const float *x, int64_t samples, const Panel &panel, const float *values, float *sums,
                     int64_t stride) const;

@@ -14,16 +14,18 @@ void require_cpu(const char *operation, const GraphContext &graph, const Tensor 
         refuse(operation, "the fused operation runs on the CPU only");
     }
     require_type(operation, a, GGML_TYPE_F32);
-    if (a.raw->ne[2] != 1 || a.raw->ne[3] != 1) {
-        refuse(operation, "needs [channels, time], got " + describe(a));
+    if (a.raw->ne[3] != 1) {
+        refuse(operation, "needs [channels, time, lanes], got " + describe(a));
     }
 }
 
-void require_shape(const char *operation, const Tensor &a, int64_t channels, int64_t time) {
+void require_shape(const char *operation, const Tensor &a, int64_t channels, int64_t time,
+                   int64_t lanes = 1) {
     require_type(operation, a, GGML_TYPE_F32);
-    if (a.raw->ne[0] != channels || a.raw->ne[1] != time || a.raw->ne[2] != 1 || a.raw->ne[3] != 1) {
-        refuse(operation,
-               describe(a) + " instead of [" + std::to_string(channels) + ", " + std::to_string(time) + "]");
+    if (a.raw->ne[0] != channels || a.raw->ne[1] != time || a.raw->ne[2] != lanes || a.raw->ne[3] != 1) {
+        const std::string lanes_wanted = lanes == 1 ? "" : ", " + std::to_string(lanes);
+        refuse(operation, describe(a) + " instead of [" + std::to_string(channels) + ", " +
+                              std::to_string(time) + lanes_wanted + "]");
     }
 }
 
@@ -41,11 +43,12 @@ Tensor conv1d(const Tensor &a, std::shared_ptr<const kernels::ConvPlan> plan, co
     const int64_t time = beyond_first / shape.stride + 1;
     std::vector<ggml_tensor *> operands{dense(a).raw};
     if (residual != nullptr) {
-        require_shape("conv1d", *residual, shape.all_outputs(), time);
+        require_shape("conv1d", *residual, shape.all_outputs(), time, a.raw->ne[2]);
         operands.push_back(dense(*residual).raw);
     }
     const int64_t outputs = shape.all_outputs();
-    return fused("conv1d", graph, std::move(operands), outputs, time, kernels::conv1d, std::move(plan));
+    return fused("conv1d", graph, std::move(operands), outputs, time, kernels::conv1d, std::move(plan),
+                 a.raw->ne[2]);
 }
 
 Tensor activate(const Tensor &a, const std::string &name, const std::vector<Tensor> &vectors,
@@ -70,13 +73,13 @@ Tensor activate(const Tensor &a, const std::string &name, const std::vector<Tens
     }
     const int64_t rows_before = context == nullptr ? before : context->raw->ne[1];
     if (context != nullptr) {
-        require_shape("activate", *context, channels, rows_before);
+        require_shape("activate", *context, channels, rows_before, a.raw->ne[2]);
         operands.push_back(dense(*context).raw);
     }
     const auto settings = std::make_shared<const kernels::ActivationSettings>(kernels::ActivationSettings{
         activation, &kernels::vector_kernels(instruction_set), rows_before, after, context != nullptr});
     const int64_t rows = rows_before + a.raw->ne[1] + after;
-    return fused(name, graph, std::move(operands), channels, rows, kernels::activate, settings);
+    return fused(name, graph, std::move(operands), channels, rows, kernels::activate, settings, a.raw->ne[2]);
 }
 
 Tensor affine_layer_norm(const Tensor &a, const Tensor &weight, const Tensor &bias, float epsilon,
@@ -93,7 +96,7 @@ Tensor affine_layer_norm(const Tensor &a, const Tensor &weight, const Tensor &bi
         kernels::LayerNormSettings{&kernels::vector_kernels(instruction_set), epsilon});
     std::vector<ggml_tensor *> operands{dense(a).raw, dense(weight).raw, dense(bias).raw};
     return fused("layer_norm", graph, std::move(operands), a.raw->ne[0], a.raw->ne[1], kernels::layer_norm,
-                 settings);
+                 settings, a.raw->ne[2]);
 }
 
 }  // namespace ggtts

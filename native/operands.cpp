@@ -82,12 +82,12 @@ Tensor with_rows(const Tensor &a) {
 
 Tensor fused(const std::string &name, const std::shared_ptr<GraphContext> &graph,
              std::vector<ggml_tensor *> operands, int64_t width, int64_t rows, ggml_custom_op_t function,
-             std::shared_ptr<const void> settings) {
+             std::shared_ptr<const void> settings, int64_t lanes) {
     // GGML hands the settings back untouched; they are constant for the kernels too.
     auto *userdata = const_cast<void *>(settings.get());
     graph->retain(std::move(settings));
     ggml_tensor *result =
-        ggml_custom_4d(graph->room(), GGML_TYPE_F32, width, rows, 1, 1, operands.data(),
+        ggml_custom_4d(graph->room(), GGML_TYPE_F32, width, rows, lanes, 1, operands.data(),
                        static_cast<int>(operands.size()), function, GGML_N_TASKS_MAX, userdata);
     ggml_set_name(result, name.c_str());
     return node(graph, result);

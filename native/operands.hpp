@@ -33,10 +33,10 @@ Tensor dense(const Tensor &a);
 // The same for kernels that only need the values of a row in line.
 Tensor with_rows(const Tensor &a);
 
-// An operation of our own with a result f32 [width, rows]; the graph keeps the settings. GGML calls all of
-// them the same: profiles tell them apart by name.
+// An operation of our own with a result f32 [width, rows, lanes]; the graph keeps the settings. GGML calls
+// all of them the same: profiles tell them apart by name.
 Tensor fused(const std::string &name, const std::shared_ptr<GraphContext> &graph,
              std::vector<ggml_tensor *> operands, int64_t width, int64_t rows, ggml_custom_op_t function,
-             std::shared_ptr<const void> settings);
+             std::shared_ptr<const void> settings, int64_t lanes = 1);
 
 }  // namespace ggtts

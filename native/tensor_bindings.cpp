@@ -145,7 +145,7 @@ void bind_tensors(nb::module_ &m) {
             return conv1d(x, std::move(plan), residual);
         },
         "plan"_a, "residual"_a.none() = nb::none(),
-        "[inputs, (time - 1) * stride + reach] -> [outputs, time], plus the residual.");
+        "[inputs, (time - 1) * stride + reach, lanes] -> [outputs, time, lanes], plus the residual.");
     tensor.def(
         "activate",
         [](const Tensor &x, const std::string &activation, const std::vector<Tensor> &vectors, int64_t before,
@@ -154,7 +154,8 @@ void bind_tensors(nb::module_ &m) {
         },
         "activation"_a, "vectors"_a = std::vector<Tensor>(), "before"_a = 0, "after"_a = 0,
         "context"_a.none() = nb::none(), "instruction_set"_a = "best",
-        "A pointwise function of [channels, time], between zeros or behind a context [channels, before].");
+        "A pointwise function of [channels, time, lanes], between zeros or behind a context "
+        "[channels, before, lanes].");
     tensor.def("affine_layer_norm", &affine_layer_norm, "weight"_a, "bias"_a, "epsilon"_a,
                "instruction_set"_a = "best", "Over dimension 0, times the weight, plus the bias.");
     m.def("matmul", &matmul, "weights"_a, "inputs"_a, "weights [k, m] x inputs [k, n] -> [m, n].");

@@ -320,12 +320,12 @@ class Tensor:
 
     def conv1d(self, plan: ConvPlan, residual: Tensor | None = None) -> Tensor:
         """
-        [inputs, (time - 1) * stride + reach] -> [outputs, time], plus the residual.
+        [inputs, (time - 1) * stride + reach, lanes] -> [outputs, time, lanes], plus the residual.
         """
 
     def activate(self, activation: str, vectors: Sequence[Tensor] = [], before: int = 0, after: int = 0, context: Tensor | None = None, instruction_set: str = 'best') -> Tensor:
         """
-        A pointwise function of [channels, time], between zeros or behind a context [channels, before].
+        A pointwise function of [channels, time, lanes], between zeros or behind a context [channels, before, lanes].
         """
 
     def affine_layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float, instruction_set: str = 'best') -> Tensor:

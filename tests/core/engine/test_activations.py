@@ -157,6 +157,6 @@ def test_impossible_activations(engine: Engine) -> None:
     with pytest.raises(ValueError, match="a context instead"):
         x.activate("elu", before=2, context=x)
     with pytest.raises(ValueError, match="channels, time"):
-        graph.input("deep", (4, 5, 6)).activate("elu")
+        graph.input("deep", (4, 5, 6, 2)).activate("elu")
     with pytest.raises(ValueError, match="epsilon is negative"):
         x.affine_layer_norm(vector, vector, -1.0)

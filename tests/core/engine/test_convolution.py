@@ -242,6 +242,6 @@ def test_wrong_plans_raise(engine: Engine) -> None:
         ConvPlan(random(1, 4, 4), None, 0)
     plan = ConvPlan(random(3, 4, 5), None)
     graph = engine.graph()
-    for shape in [(4, 10), (5, 2), (5, 10, 2)]:
+    for shape in [(4, 10), (5, 2), (5, 10, 2, 2)]:
         with pytest.raises(ValueError, match="conv1d"):
             graph.input(str(shape), shape).conv1d(plan)
