@@ -112,14 +112,24 @@ def matrix_taps(scope: WeightScope, matrices: np.ndarray, bias: np.ndarray | Non
 
 
 def kernel_taps(
-    scope: WeightScope, *, stride: int = 1, dilation: int = 1, groups: int = 1, many: bool = False
+    scope: WeightScope,
+    *,
+    stride: int = 1,
+    dilation: int = 1,
+    groups: int = 1,
+    many: bool = False,
+    period: int = 0,
 ) -> Taps:
     """Return `Taps` of `weight` (outputs, inputs of a group, kernel) and `bias` as the device computes them best.
 
     `many` says that outputs are computed many at a time. Then the CPU reads float weights where they lie in the file,
     and there is nothing to load; else they are packed.
+
+    `period` says that a sequence is only ever cut at multiples of so many outputs. Then an output may be rounded
+    according to its place in a period, and the CPU needs half of the multiplications (minimal filtering).
     """
-    return _taps(_Kernel(scope, kernel_shape(scope)), stride, dilation, groups, many)
+    geometry = _Geometry(stride, dilation, groups, many, period)
+    return _taps(_Kernel(scope, kernel_shape(scope)), geometry)
 
 
 def transposed_taps(scope: WeightScope, stride: int) -> Taps:
@@ -139,10 +149,10 @@ def transposed_taps(scope: WeightScope, stride: int) -> Taps:
     return matrix_taps(scope, matrices, None if bias is None else np.tile(bias, stride))
 
 
-def pointwise_taps(scope: WeightScope) -> Taps:
-    """Return `Taps` of a matrix `weight` (outputs, inputs) and `bias`, for many positions at a time."""
+def pointwise_taps(scope: WeightScope, *, many: bool = True) -> Taps:
+    """Return `Taps` of a matrix `weight` (outputs, inputs) and `bias`; `many` as in `kernel_taps`."""
     outputs, inputs = scope.shape("weight")[:2]
-    return _taps(_Kernel(scope, (outputs, inputs, 1)), 1, 1, 1, True)
+    return _taps(_Kernel(scope, (outputs, inputs, 1)), _Geometry(many=many))
 
 
 def kernel_shape(scope: WeightScope) -> tuple[int, int, int]:
@@ -162,6 +172,17 @@ def bias_of(scope: WeightScope) -> np.ndarray | None:
 
 
 @dataclass(frozen=True)
+class _Geometry:
+    """What the caller says about a convolution; see `kernel_taps`."""
+
+    stride: int = 1
+    dilation: int = 1
+    groups: int = 1
+    many: bool = False
+    period: int = 0
+
+
+@dataclass(frozen=True)
 class _Kernel:
     """`weight` and `bias` of a scope.
 
@@ -175,28 +196,36 @@ class _Kernel:
     def array(self) -> np.ndarray:
         return self.scope.array("weight").reshape(self.shape)
 
-    def plan(self, stride: int, dilation: int, groups: int, many: bool) -> ConvPlan:
+    def plan(self, geometry: _Geometry) -> ConvPlan:
         bias, weights, name = bias_of(self.scope), self.scope.weights, self.scope.full_name("weight")
         if weights.has_floats(name):
             return ConvPlan.of_file(
-                weights.file, name, self.shape, bias, dilation, stride=stride, groups=groups, packed=not many
+                weights.file,
+                name,
+                self.shape,
+                bias,
+                geometry.dilation,
+                stride=geometry.stride,
+                groups=geometry.groups,
+                packed=not geometry.many,
+                period=geometry.period,
             )
         matrices = np.ascontiguousarray(self.array().transpose(2, 0, 1))
-        return ConvPlan(matrices, bias, dilation, stride=stride, groups=groups)
+        return ConvPlan(matrices, bias, geometry.dilation, stride=geometry.stride, groups=geometry.groups)
 
 
-def _taps(kernel: _Kernel, stride: int, dilation: int, groups: int, many: bool) -> Taps:
-    scope = kernel.scope
+def _taps(kernel: _Kernel, geometry: _Geometry) -> Taps:
+    scope, groups = kernel.scope, geometry.groups
     if kernel.shape[0] % groups:
         raise ValueError(f"{kernel.shape[0]} outputs do not make {groups} equal groups")
     if scope.weights.on_cpu:
-        return FusedTaps(kernel.plan(stride, dilation, groups, many))
+        return FusedTaps(kernel.plan(geometry))
     weight, bias = kernel.array(), bias_of(scope)
     if groups > 1:
-        return ShiftedGroupedTaps(scope, weight, bias, dilation, groups)
-    if stride > 1:
-        return StridedTaps(scope, weight, bias, stride)
-    return ShiftedTaps(scope, weight.transpose(2, 0, 1), bias, dilation)
+        return ShiftedGroupedTaps(scope, weight, bias, geometry.dilation, groups)
+    if geometry.stride > 1:
+        return StridedTaps(scope, weight, bias, geometry.stride)
+    return ShiftedTaps(scope, weight.transpose(2, 0, 1), bias, geometry.dilation)
 
 
 def _constants(scope: WeightScope, matrices: np.ndarray) -> list[Tensor]:

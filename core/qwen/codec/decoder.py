@@ -56,7 +56,9 @@ class DecoderNetwork:
             UpsampleStage(scope.scope(f"upsample.{index}."), stride)
             for index, stride in enumerate(sizes.upsample_strides)
         ]
-        self._waveform = WaveformDecoder(scope.scope("dec."), sizes.dac_strides)
+        self._waveform = WaveformDecoder(
+            scope.scope("dec."), sizes.dac_strides, math.prod(sizes.upsample_strides)
+        )
 
     def memory(self, allocate: Allocate) -> DecoderMemory:
         """Ask for what the convolutions of a stream keep."""
