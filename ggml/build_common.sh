@@ -70,8 +70,10 @@ have_cuda() {
     }
 }
 
+# Headers with VK_EXT_layer_settings, which GGML uses: without it the compiler fails after minutes.
 have_vulkan_headers() {
-    echo '#include <vulkan/vulkan.hpp>' | "$(compiler)" ${VULKAN_SDK:+-I"$VULKAN_SDK/include"} -x c++ -E - > /dev/null 2>&1
+    printf '%s\n' '#include <vulkan/vulkan.hpp>' '#ifndef VK_EXT_layer_settings' '#error too old' '#endif' |
+        "$(compiler)" ${VULKAN_SDK:+-I"$VULKAN_SDK/include"} -x c++ -E - > /dev/null 2>&1
 }
 
 have_spirv_headers() {
