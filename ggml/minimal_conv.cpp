@@ -16,9 +16,17 @@ constexpr int64_t block_bytes = int64_t{1} << 20;
 // But weights that fill the third should not pass by fewer rows than this.
 constexpr int64_t fewest_rows = 144;
 
-// A part of the weights is a half of the kernels at a point, which come in this order. At infinity there is
-// but the last tap of a half, and the second half may have less.
-int64_t parts_of(const ConvShape &shape) {
+// Threads with this many jobs each end at about the same time.
+constexpr int64_t jobs_per_thread = 4;
+
+// How many parts of at most so many there are.
+int64_t parts(int64_t count, int64_t most) {
+    return (count + most - 1) / most;
+}
+
+// A part of the weights is a half of the kernels at a point, and they come in this order. At infinity there
+// is but the fourth tap of a half, which the second half may lack.
+int64_t weight_parts(const ConvShape &shape) {
     return points * halves - (shape.taps < halves * taps ? 1 : 0);
 }
 
@@ -74,10 +82,7 @@ public:
     }
 
 private:
-    int64_t tiles_of(int64_t samples) const {
-        const int64_t of_tile = outputs * dilation_;
-        return (samples + of_tile - 1) / of_tile;
-    }
+    int64_t tiles_of(int64_t samples) const { return parts(samples, outputs * dilation_); }
 
     // The beginning of the tiles [first, end), as far as they are of one period.
     Run run_at(int64_t first, int64_t end) const {
@@ -105,7 +110,7 @@ bool MinimalConv::pays(const ConvShape &shape, int64_t period) {
         shape.stride == 1 && shape.groups == 1 && shape.taps > taps && shape.taps <= halves * taps;
     // Tiles that reach far over the end of a period are computed in vain, and so are transforms of few
     // channels.
-    const int64_t of_tile = outputs * shape.dilation, computed = (period + of_tile - 1) / of_tile * of_tile;
+    const int64_t of_tile = outputs * shape.dilation, computed = parts(period, of_tile) * of_tile;
     return fits && 4 * computed <= 5 * period && std::min(shape.inputs, shape.outputs) >= 32;
 }
 
@@ -114,8 +119,8 @@ MinimalConv::MinimalConv(const ConvShape &shape, const StoredWeights &weights, c
     : ConvPlan(shape),
       kernels_(vector_kernels(instruction_set)),
       period_(period),
-      panels_((shape.outputs + kernels_.panel_width - 1) / kernels_.panel_width),
-      values_(static_cast<size_t>(panels_ * parts_of(shape) * shape.inputs * kernels_.panel_width)),
+      panels_(parts(shape.outputs, kernels_.panel_width)),
+      values_(static_cast<size_t>(panels_ * weight_parts(shape) * shape.inputs * kernels_.panel_width)),
       bias_(static_cast<size_t>(panels_ * kernels_.panel_width), 0.0f),
       zeros_(static_cast<size_t>(shape.inputs), 0.0f) {
     weights.check();
@@ -136,7 +141,7 @@ MinimalConv::MinimalConv(const ConvShape &shape, const StoredWeights &weights, c
 }
 
 float *MinimalConv::weights_at(int64_t panel, int64_t part) const {
-    return values_.get() + (panel * parts_of(shape()) + part) * shape().inputs * kernels_.panel_width;
+    return values_.get() + (panel * weight_parts(shape()) + part) * shape().inputs * kernels_.panel_width;
 }
 
 // The kernels [outputs of a panel, inputs, taps].
@@ -144,10 +149,10 @@ void MinimalConv::pack(const float *kernels, int64_t panel) {
     static constexpr auto matrix = kernel_matrix();
     const int64_t width = kernels_.panel_width, row = shape().inputs * shape().taps;
     for (int64_t i = 0; i < shape().inputs; ++i, kernels += shape().taps) {
-        for (int64_t part = 0; part < parts_of(shape()); ++part) {
+        for (int64_t part = 0; part < weight_parts(shape()); ++part) {
             const auto &powers = matrix[part / halves];
-            const int64_t first = part % halves * taps,
-                          present = std::min<int64_t>(taps, shape().taps - first);
+            const int64_t first = part % halves * taps;
+            const int64_t present = std::min<int64_t>(taps, shape().taps - first);
             float *to = weights_at(panel, part) + i * width;
             for (int64_t output = 0; output < width; ++output) {
                 double sum = 0;
@@ -162,14 +167,13 @@ void MinimalConv::pack(const float *kernels, int64_t panel) {
 
 int64_t MinimalConv::blocks_of(const Tiles &tiles, int threads) const {
     const auto row_bytes = static_cast<int64_t>(sizeof(float)) * points * shape().inputs;
-    const int64_t rows = std::max(fewest_rows, block_bytes / row_bytes);
-    const int64_t at_once = std::max<int64_t>(1, rows / shape().dilation);
-    const int64_t blocks = (tiles.count() + at_once - 1) / at_once;
-    // Threads share the panels of a single block, else they should have as many blocks each.
-    if (blocks == 1 && panels_ % threads == 0) {
-        return 1;
-    }
-    return std::min((blocks + threads - 1) / threads * threads, tiles.count());
+    const int64_t rows = tiles.count() * shape().dilation;
+    const int64_t at_once = std::max(fewest_rows, block_bytes / row_bytes);
+    const int64_t wanted = std::max(parts(rows, at_once), parts(jobs_per_thread * threads, panels_));
+    // Weights are not read for fewer rows than the kernels take at once.
+    const int64_t blocks = std::min(wanted, std::max<int64_t>(1, rows / kernels_.max_rows));
+    // Threads with whole blocks each do not transform the same inputs.
+    return blocks < threads ? blocks : std::min(parts(blocks, threads) * threads, tiles.count());
 }
 
 void MinimalConv::compute(const ConvOperands &operands, int thread, int threads) const {
@@ -214,11 +218,11 @@ void MinimalConv::multiply(const Block &block, const float *inputs, int64_t pane
     const int64_t channels = shape().inputs, width = kernels_.panel_width;
     for (int64_t point = 0; point < points; ++point) {
         const float *weights = weights_at(panel, point * halves);
-        const bool both = point * halves + 1 < parts_of(shape());
+        const bool both = point * halves + 1 < weight_parts(shape());
         for (const Run &run : block.runs) {
             const float *x = inputs + (point * block.inputs() + run.first_input) * channels;
             float *y = products + (point * block.products() + run.first_product) * width;
-            const int64_t rows = run.products(), pieces = (rows + kernels_.max_rows - 1) / kernels_.max_rows;
+            const int64_t rows = run.products(), pieces = parts(rows, kernels_.max_rows);
             for (int64_t piece = 0; piece < pieces; ++piece) {
                 const auto [first, end] = share(rows, static_cast<int>(piece), static_cast<int>(pieces));
                 kernels_.multiply_runs(x + first * channels, channels, both ? run.dilation * channels : 0,
@@ -244,7 +248,7 @@ void MinimalConv::finish(const ConvOperands &operands, const Block &block, int64
 // The outputs of one tile of an undilated row; `samples` are left from the first of them to the end.
 void MinimalConv::finish_tile(const ConvOperands &operands, int64_t sample, int64_t samples, int64_t panel,
                               const float *products, int64_t stride) const {
-    constexpr int64_t widest = 64;
+    constexpr int64_t widest = 64;  // no panel is wider
     const int64_t width = kernels_.panel_width, channels = shape().outputs, first = panel * width;
     const int64_t present = std::min(width, channels - first);
     std::array<float, outputs * widest> aside;
