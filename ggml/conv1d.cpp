@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "minimal_conv.hpp"
 #include "panel_conv.hpp"
 #include "vector_kernels.hpp"
 #include "work_share.hpp"
@@ -102,6 +103,15 @@ std::shared_ptr<const ConvPlan> stored_conv(const ConvShape &shape, StoredWeight
     return std::make_shared<StoredConv>(shape, std::move(weights), bias, instruction_set);
 }
 
+std::shared_ptr<const ConvPlan> periodic_conv(const ConvShape &shape, const StoredWeights &weights,
+                                              const float *bias, int64_t period,
+                                              const std::string &instruction_set) {
+    if (MinimalConv::pays(shape, period)) {
+        return std::make_shared<MinimalConv>(shape, weights, bias, period, instruction_set);
+    }
+    return packed_conv(shape, weights, bias, instruction_set);
+}
+
 std::shared_ptr<const ConvPlan> transposed_conv(const TransposedShape &shape, const StoredWeights &weights,
                                                 const float *bias, const std::string &instruction_set) {
     return std::make_shared<PackedConv>(shape, weights, bias, instruction_set);
@@ -110,10 +120,18 @@ std::shared_ptr<const ConvPlan> transposed_conv(const TransposedShape &shape, co
 void conv1d(ggml_tensor *result, int thread, int threads, void *userdata) {
     const auto &plan = *static_cast<const ConvPlan *>(userdata);
     const ggml_tensor *x = result->src[0], *residual = result->src[1];
-    plan.compute({static_cast<const float *>(x->data),
-                  residual == nullptr ? nullptr : static_cast<const float *>(residual->data),
-                  static_cast<float *>(result->data), result->ne[1], x->ne[1], result->ne[2]},
-                 thread, threads);
+    ConvOperands operands{static_cast<const float *>(x->data),
+                          residual == nullptr ? nullptr : static_cast<const float *>(residual->data),
+                          static_cast<float *>(result->data),
+                          result->ne[1],
+                          x->ne[1],
+                          result->ne[2]};
+    // Where every sample stands alone, all lanes are one.
+    if (plan.shape().reach() == 1 && operands.read == operands.samples) {
+        operands.samples = operands.read = operands.all_samples();
+        operands.lanes = 1;
+    }
+    plan.compute(operands, thread, threads);
 }
 
 }  // namespace ggtts::kernels

@@ -82,8 +82,12 @@ struct StoredWeights {
     std::function<void(const void *begin, size_t bytes)> release;
 
     static bool can_be(int type);
+    // Throws std::invalid_argument unless they are of such a type.
+    void check() const;
     // `count` of them from the one at `first`.
     void read(int64_t first, int64_t count, float *out) const;
+    // The first `count` of them have been packed.
+    void done_with(int64_t count) const;
 };
 
 // All of these take a `bias` [outputs of all groups] or null, and an `instruction_set` that is "best" or one
@@ -102,6 +106,13 @@ std::shared_ptr<const ConvPlan> packed_conv(const ConvShape &shape, const Stored
 // and no time to load.
 std::shared_ptr<const ConvPlan> stored_conv(const ConvShape &shape, StoredWeights weights, const float *bias,
                                             const std::string &instruction_set);
+
+// Results that may depend on their place within a period of so many samples, but on nothing behind what its
+// outputs need: a signal may be cut into pieces of whole periods. Kernels of 5 to 8 taps then take half of
+// the multiplications, by minimal filtering; all else, and where that does not pay, is packed.
+std::shared_ptr<const ConvPlan> periodic_conv(const ConvShape &shape, const StoredWeights &weights,
+                                              const float *bias, int64_t period,
+                                              const std::string &instruction_set);
 
 struct TransposedShape {
     int64_t inputs, outputs, kernel;

@@ -30,14 +30,6 @@ size_t value_bytes(int type) {
     return ggml_type_size(static_cast<ggml_type>(type));
 }
 
-void require_type(int type) {
-    if (!StoredWeights::can_be(type)) {
-        throw std::invalid_argument(std::string("weights of type ") +
-                                    ggml_type_name(static_cast<ggml_type>(type)) +
-                                    " are no floats to be used as they are");
-    }
-}
-
 ConvShape direct_shape(const TransposedShape &shape) {
     if (shape.stride < 1 || shape.kernel % shape.stride != 0) {
         throw std::invalid_argument("a kernel of length " + std::to_string(shape.kernel) +
@@ -59,6 +51,20 @@ std::vector<float> repeated(const float *bias, const TransposedShape &shape) {
 
 bool StoredWeights::can_be(int type) {
     return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
+}
+
+void StoredWeights::check() const {
+    if (!can_be(type)) {
+        throw std::invalid_argument(std::string("weights of type ") +
+                                    ggml_type_name(static_cast<ggml_type>(type)) +
+                                    " are no floats to be used as they are");
+    }
+}
+
+void StoredWeights::done_with(int64_t count) const {
+    if (release) {
+        release(values, static_cast<size_t>(count) * value_bytes(type));
+    }
 }
 
 void StoredWeights::read(int64_t first, int64_t count, float *out) const {
@@ -227,20 +233,17 @@ PackedConv::PackedConv(const ConvShape &shape, const float *matrices, const floa
 PackedConv::PackedConv(const ConvShape &shape, const StoredWeights &weights, const float *bias,
                        const std::string &instruction_set)
     : PanelConv(shape, bias, instruction_set), values_(static_cast<size_t>(panels() * panel_values())) {
-    require_type(weights.type);
+    weights.check();
     for (int64_t index = 0; index < panels(); ++index) {
         pack(weights, panel_at(index), values_.get() + index * panel_values());
     }
-    const int64_t count = shape.all_outputs() * shape.inputs * shape.taps;
-    if (weights.release) {
-        weights.release(weights.values, static_cast<size_t>(count) * value_bytes(weights.type));
-    }
+    weights.done_with(shape.all_outputs() * shape.inputs * shape.taps);
 }
 
 PackedConv::PackedConv(const TransposedShape &shape, const StoredWeights &weights, const float *bias,
                        const std::string &instruction_set)
     : PackedConv(direct_shape(shape), repeated(bias, shape).data(), instruction_set) {
-    require_type(weights.type);
+    weights.check();
     const int64_t row_length = shape.outputs * shape.kernel;
     std::vector<float> row(static_cast<size_t>(row_length));
     for (int64_t input = 0; input < shape.inputs; ++input) {
@@ -253,10 +256,7 @@ PackedConv::PackedConv(const TransposedShape &shape, const StoredWeights &weight
             }
         }
     }
-    if (weights.release) {
-        weights.release(weights.values,
-                        static_cast<size_t>(shape.inputs * row_length) * value_bytes(weights.type));
-    }
+    weights.done_with(shape.inputs * row_length);
 }
 
 // The weights of outputs [begin, end) at one place of the kernel.
@@ -285,7 +285,7 @@ int64_t PackedConv::samples_per_job() const {
 StoredConv::StoredConv(const ConvShape &shape, StoredWeights weights, const float *bias,
                        const std::string &instruction_set)
     : PanelConv(shape, bias, instruction_set), weights_(std::move(weights)) {
-    require_type(weights_.type);
+    weights_.check();
 }
 
 const float *StoredConv::values_of(const Panel &panel, float *room) const {

@@ -25,13 +25,21 @@ struct VectorKernels {
     // in floats.
     void (*multiply_panel)(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
                            int64_t y_stride, int64_t rows);
-    // The same in float64, with panels of another width.
+    // y[r][..] = the same sum over two runs of inputs, each `depth` long: those at x[r] with the first
+    // weights of the panel, those at x[r] + apart with the next. Of the first run only if `apart` is 0.
+    void (*multiply_runs)(const float *x, int64_t x_stride, int64_t apart, const float *panel, int64_t depth,
+                          float *y, int64_t y_stride, int64_t rows);
+    // The same as multiply_panel in float64, with panels of another width.
     int64_t exact_panel_width;
     void (*multiply_exact_panel)(const double *x, int64_t x_stride, const double *panel, int64_t depth,
                                  double *y, int64_t y_stride, int64_t rows);
     // panel[k * inputs + i][r] = the weight of output r, input i, tap k as float32; zero where there is no
     // output.
     void (*pack_panel)(const StoredPanel &from, float *panel);
+    // The transforms of minimal_filter.hpp. to[p * stride + i] of the rows[k][i], for i < count; rows[j][i]
+    // of the products[p * stride + i], plus bias[i], for i < panel_width.
+    void (*filter_inputs)(const float *const *rows, int64_t count, float *to, int64_t stride);
+    void (*filter_outputs)(const float *products, int64_t stride, const float *bias, float *const *rows);
     // sum + sum_i a[i] * b[i]
     float (*dot)(const float *a, const float *b, int64_t count, float sum);
     // y[i] = x[i] + sin^2(x[i] frequency[i]) magnitude[i]

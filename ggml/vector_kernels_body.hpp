@@ -8,28 +8,25 @@
 // constants `vectors_per_panel`, `panel_width` and `rows_per_block`; and pack_panel.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 
+#include "minimal_filter_body.hpp"
 #include "vector_kernels.hpp"
 
 namespace ggtts::kernels {
 namespace {
 
-// A block of the result stays in registers while the inputs pass.
+// A block of a result, which stays in registers while the inputs pass.
+template <class V, int rows>
+using Block = typename V::Value[rows][vectors_per_panel];
+
 template <class V, int rows, class Number>
-void multiply_rows(const Number *x, int64_t x_stride, const Number *panel, int64_t depth, Number *y,
-                   int64_t y_stride) {
-    typename V::Value sums[rows][vectors_per_panel];
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors_per_panel; ++v) {
-            sums[r][v] = V::load(y + r * y_stride + v * V::width);
-        }
-    }
+[[gnu::always_inline]] inline void multiply_block(const Number *x, int64_t x_stride, const Number *panel,
+                                                  int64_t depth, Block<V, rows> &sums) {
     for (int64_t i = 0; i < depth; ++i, panel += vectors_per_panel * V::width) {
         typename V::Value weights[vectors_per_panel];
 #pragma GCC unroll 4
@@ -45,6 +42,10 @@ void multiply_rows(const Number *x, int64_t x_stride, const Number *panel, int64
             }
         }
     }
+}
+
+template <class V, int rows, class Number>
+[[gnu::always_inline]] inline void store_block(const Block<V, rows> &sums, Number *y, int64_t y_stride) {
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
@@ -52,6 +53,21 @@ void multiply_rows(const Number *x, int64_t x_stride, const Number *panel, int64
             V::store(y + r * y_stride + v * V::width, sums[r][v]);
         }
     }
+}
+
+template <class V, int rows, class Number>
+void multiply_rows(const Number *x, int64_t x_stride, const Number *panel, int64_t depth, Number *y,
+                   int64_t y_stride) {
+    Block<V, rows> sums;
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors_per_panel; ++v) {
+            sums[r][v] = V::load(y + r * y_stride + v * V::width);
+        }
+    }
+    multiply_block<V, rows>(x, x_stride, panel, depth, sums);
+    store_block<V, rows>(sums, y, y_stride);
 }
 
 template <class V, int rows, class Number>
@@ -69,6 +85,31 @@ void multiply_at_most(const Number *x, int64_t x_stride, const Number *panel, in
 void multiply_panel(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
                     int64_t y_stride, int64_t rows) {
     multiply_at_most<Vector, rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
+}
+
+template <int rows>
+void multiply_runs_of(const float *x, int64_t x_stride, int64_t apart, const float *panel, int64_t depth,
+                      float *y, int64_t y_stride, int64_t wanted) {
+    if constexpr (rows > 0) {
+        if (wanted != rows) {
+            return multiply_runs_of<rows - 1>(x, x_stride, apart, panel, depth, y, y_stride, wanted);
+        }
+        Block<Vector, rows> sums;
+#pragma GCC unroll 16
+        for (auto &row : sums) {
+            std::fill_n(row, vectors_per_panel, Vector::zero());
+        }
+        multiply_block<Vector, rows>(x, x_stride, panel, depth, sums);
+        if (apart != 0) {
+            multiply_block<Vector, rows>(x + apart, x_stride, panel + depth * panel_width, depth, sums);
+        }
+        store_block<Vector, rows>(sums, y, y_stride);
+    }
+}
+
+void multiply_runs(const float *x, int64_t x_stride, int64_t apart, const float *panel, int64_t depth,
+                   float *y, int64_t y_stride, int64_t rows) {
+    multiply_runs_of<rows_per_block>(x, x_stride, apart, panel, depth, y, y_stride, rows);
 }
 
 void multiply_exact_panel(const double *x, int64_t x_stride, const double *panel, int64_t depth, double *y,
@@ -274,9 +315,12 @@ float exponentials(float *x, int64_t count, float highest, float scale) {
 constexpr VectorKernels kernels_of_this_file{panel_width,
                                              rows_per_block,
                                              multiply_panel,
+                                             multiply_runs,
                                              vectors_per_panel * ExactVector::width,
                                              multiply_exact_panel,
                                              pack_panel,
+                                             filter_inputs,
+                                             filter_outputs,
                                              dot,
                                              snake,
                                              elu,

@@ -89,11 +89,14 @@ kernels::StoredWeights stored_weights(std::shared_ptr<const GgufFile> file, cons
 std::shared_ptr<const ConvPlan> plan_of_file(std::shared_ptr<const GgufFile> file, const std::string &name,
                                              const Sizes &sizes, const std::optional<Bias> &bias,
                                              int64_t dilation, const std::string &instruction_set,
-                                             int64_t stride, int64_t groups, bool packed) {
+                                             int64_t stride, int64_t groups, bool packed, int64_t period) {
     const auto [outputs, inputs, taps] = sizes;
     const ConvShape shape{taps, outputs_of_group(outputs, groups), inputs, groups, dilation, stride};
     auto weights = stored_weights(std::move(file), name, sizes);
     const float *values = checked_bias(bias, outputs);
+    if (period > 0) {
+        return kernels::periodic_conv(shape, weights, values, period, instruction_set);
+    }
     if (packed) {
         return kernels::packed_conv(shape, weights, values, instruction_set);
     }
@@ -140,8 +143,9 @@ void bind_plans(nb::module_ &m) {
              "Packed from matrices [taps, outputs, inputs of a group] and a bias [outputs] or None.")
         .def_static("of_file", &plan_of_file, "file"_a, "name"_a, "sizes"_a, "bias"_a.none(),
                     "dilation"_a = 1, "instruction_set"_a = "best", "stride"_a = 1, "groups"_a = 1,
-                    "packed"_a = false,
-                    "Of weights (outputs, inputs of a group, taps) of a file, packed or read where they lie.")
+                    "packed"_a = false, "period"_a = 0,
+                    "Of weights (outputs, inputs of a group, taps) of a file, packed or read where they lie; "
+                    "with a period, results may depend on their place in it, and take less work.")
         .def_static(
             "transposed_of_file", &transposed_plan_of_file, "file"_a, "name"_a, "sizes"_a, "bias"_a.none(),
             "stride"_a, "instruction_set"_a = "best",

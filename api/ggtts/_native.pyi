@@ -138,9 +138,9 @@ class ConvPlan:
         """
 
     @staticmethod
-    def of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best', stride: int = 1, groups: int = 1, packed: bool = False) -> ConvPlan:
+    def of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best', stride: int = 1, groups: int = 1, packed: bool = False, period: int = 0) -> ConvPlan:
         """
-        Of weights (outputs, inputs of a group, taps) of a file, packed or read where they lie.
+        Of weights (outputs, inputs of a group, taps) of a file, packed or read where they lie; with a period, results may depend on their place in it, and take less work.
         """
 
     @staticmethod

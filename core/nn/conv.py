@@ -51,14 +51,18 @@ class CausalConv1d:
         padding: Padding = "zeros",
         activation: Activation | None = None,
         many: bool = False,
+        period: int = 0,
         by_time: bool = False,
     ) -> None:
-        """For `many`, outputs computed many at a time, never one by one, and `by_time` see `kernel_taps`."""
+        """`many` says that outputs are computed many at a time, never one by one, and `period` that every piece of a
+        stream has a multiple of so many; for these and `by_time` see `kernel_taps`."""
         _, self._inputs, kernel = kernel_shape(scope)
         _require_multiple(kernel, stride)
         if stride > 1 and dilation > 1:
             raise ValueError("a convolution cannot have both a stride and a dilation here")
-        self._taps = kernel_taps(scope, stride=stride, dilation=dilation, many=many, by_time=by_time)
+        self._taps = kernel_taps(
+            scope, stride=stride, dilation=dilation, many=many, period=period, by_time=by_time
+        )
         self._stride, self._padding, self._activation = stride, padding, activation or Identity()
         self._past = self._taps.reach - stride
 

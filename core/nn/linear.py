@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ..engine import Tensor, WeightScope
-from .precision import ManyPositionsScope
+from .precision import Float32Scope
 from .taps import pointwise_taps
 
 
@@ -14,8 +14,8 @@ class Linear:
 
     def __init__(self, scope: WeightScope, name: str) -> None:
         self._product: Callable[[Tensor], Tensor]
-        if isinstance(scope, ManyPositionsScope) and scope.stays_in_file(f"{name}.weight"):
-            self._product = pointwise_taps(scope.scope(f"{name}."))
+        if isinstance(scope, Float32Scope) and scope.is_convolved(f"{name}.weight"):
+            self._product = pointwise_taps(scope.scope(f"{name}."), many=scope.many)
         else:
             self._product = _MatrixProduct(scope, name)
 

@@ -16,8 +16,15 @@ class Float32Scope(WeightScope):
     """Weights whose half precision matrices become float32.
 
     A product with a half precision matrix rounds the activations as well, which the official float32 codec does not.
-    Quantised matrices stay as they are.
+    Quantised matrices stay as they are. The CPU multiplies with float matrices by its kernels of convolutions,
+    which are faster than GGML's products, and whose results do not depend on how many positions there are.
+
+    Attributes:
+        many: layers see many positions at a time. Then matrices are used where they lie in the file, and nothing is
+            loaded; else they are packed.
     """
+
+    many = False
 
     @classmethod
     def of(cls, scope: WeightScope) -> Float32Scope:
@@ -25,8 +32,8 @@ class Float32Scope(WeightScope):
         return cls(scope.weights, scope.prefix)
 
     def scope(self, prefix: str) -> Float32Scope:
-        """The weights whose names go on with `prefix`, in the same precision."""
-        return Float32Scope(self.weights, self.prefix + prefix)
+        """The weights whose names go on with `prefix`, in the same precision and for the same use."""
+        return type(self)(self.weights, self.prefix + prefix)
 
     def matrix(self, *names: str) -> Tensor:
         """A weight that is only used as the left operand of `matmul`."""
@@ -34,9 +41,14 @@ class Float32Scope(WeightScope):
             return self.tensor(names[0], "f32")
         return super().matrix(*names)
 
+    def is_convolved(self, name: str) -> bool:
+        """Tell whether a matrix is left to the kernels of convolutions."""
+        return self.weights.on_cpu and self.weights.has_floats(self.full_name(name))
+
     def can_join(self, *names: str) -> bool:
         """Tell whether `matrix` takes these names together."""
-        return not any(self.dtype(name) in _HALF for name in names) and super().can_join(*names)
+        apart = any(self.is_convolved(name) or self.dtype(name) in _HALF for name in names)
+        return not apart and super().can_join(*names)
 
 
 class FoldedScope(Float32Scope):
@@ -47,10 +59,6 @@ class FoldedScope(Float32Scope):
     """
 
     _scales: Mapping[str, str] = {"attn_output.weight": "attn_scale", "ffn_down.weight": "ffn_scale"}
-
-    def scope(self, prefix: str) -> FoldedScope:
-        """The weights whose names go on with `prefix`, for the same use."""
-        return FoldedScope(self.weights, self.prefix + prefix)
 
     def matrix(self, *names: str) -> Tensor:
         """A weight that is only used as the left operand of `matmul`."""
@@ -77,17 +85,6 @@ class FoldedScope(Float32Scope):
 
 
 class ManyPositionsScope(Float32Scope):
-    """The same for layers that see many positions at a time: the CPU multiplies with float matrices where they lie in
-    the file, faster than GGML does, and nothing is loaded."""
+    """The same for layers that see many positions at a time."""
 
-    def scope(self, prefix: str) -> ManyPositionsScope:
-        """The weights whose names go on with `prefix`, for the same use."""
-        return ManyPositionsScope(self.weights, self.prefix + prefix)
-
-    def stays_in_file(self, name: str) -> bool:
-        """Tell whether a matrix is used where it lies."""
-        return self.weights.on_cpu and self.weights.has_floats(self.full_name(name))
-
-    def can_join(self, *names: str) -> bool:
-        """Tell whether `matrix` takes these names together."""
-        return not any(self.stays_in_file(name) for name in names) and super().can_join(*names)
+    many = True

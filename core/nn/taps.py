@@ -135,18 +135,24 @@ def kernel_taps(
     dilation: int = 1,
     groups: int = 1,
     many: bool = False,
+    period: int = 0,
     by_time: bool = False,
 ) -> Taps:
     """Return `Taps` of `weight` (outputs, inputs of a group, kernel) and `bias` as the device computes them best.
 
     `many` says that outputs are computed many at a time. Then the CPU reads float weights where they lie in the file,
-    and there is nothing to load; else they are packed. `by_time` says that what reads the result wants positions side
-    by side, unless that is an operation that only the CPU has.
+    and there is nothing to load; else they are packed.
+
+    `period` says that a sequence is only ever cut at multiples of so many outputs. Then an output may be rounded
+    according to its place in a period, and the CPU needs half of the multiplications (minimal filtering).
+
+    `by_time` says that what reads the result wants positions side by side, unless that is an operation that only the
+    CPU has.
     """
     kernel = _Kernel(scope, kernel_shape(scope))
     if by_time and not scope.weights.on_cpu and stride == groups == 1:
         return UnfoldedTaps(scope, kernel.matrices(), bias_of(scope), dilation, by_time=True)
-    return _taps(kernel, stride, dilation, groups, many)
+    return _taps(kernel, _Geometry(stride, dilation, groups, many, period))
 
 
 def transposed_taps(scope: WeightScope, stride: int) -> Taps:
@@ -166,10 +172,10 @@ def transposed_taps(scope: WeightScope, stride: int) -> Taps:
     return matrix_taps(scope, matrices, None if bias is None else np.tile(bias, stride))
 
 
-def pointwise_taps(scope: WeightScope) -> Taps:
-    """Return `Taps` of a matrix `weight` (outputs, inputs) and `bias`, for many positions at a time."""
+def pointwise_taps(scope: WeightScope, *, many: bool = True) -> Taps:
+    """Return `Taps` of a matrix `weight` (outputs, inputs) and `bias`; `many` as in `kernel_taps`."""
     outputs, inputs = scope.shape("weight")[:2]
-    return _taps(_Kernel(scope, (outputs, inputs, 1)), 1, 1, 1, True)
+    return _taps(_Kernel(scope, (outputs, inputs, 1)), _Geometry(many=many))
 
 
 def kernel_shape(scope: WeightScope) -> tuple[int, int, int]:
@@ -186,6 +192,17 @@ def kernel_of(scope: WeightScope) -> np.ndarray:
 def bias_of(scope: WeightScope) -> np.ndarray | None:
     """Return `bias` as [outputs], None where the file has none."""
     return scope.array("bias").reshape(-1) if "bias" in scope else None
+
+
+@dataclass(frozen=True)
+class _Geometry:
+    """What the caller says about a convolution; see `kernel_taps`."""
+
+    stride: int = 1
+    dilation: int = 1
+    groups: int = 1
+    many: bool = False
+    period: int = 0
 
 
 @dataclass(frozen=True)
@@ -206,27 +223,36 @@ class _Kernel:
         """[kernel, outputs, inputs]."""
         return np.ascontiguousarray(self.array().transpose(2, 0, 1))
 
-    def plan(self, stride: int, dilation: int, groups: int, many: bool) -> ConvPlan:
+    def plan(self, geometry: _Geometry) -> ConvPlan:
         bias, weights, name = bias_of(self.scope), self.scope.weights, self.scope.full_name("weight")
         if weights.has_floats(name):
             return ConvPlan.of_file(
-                weights.file, name, self.shape, bias, dilation, stride=stride, groups=groups, packed=not many
+                weights.file,
+                name,
+                self.shape,
+                bias,
+                geometry.dilation,
+                stride=geometry.stride,
+                groups=geometry.groups,
+                packed=not geometry.many,
+                period=geometry.period,
             )
+        dilation, stride, groups = geometry.dilation, geometry.stride, geometry.groups
         return ConvPlan(self.matrices(), bias, dilation, stride=stride, groups=groups)
 
 
-def _taps(kernel: _Kernel, stride: int, dilation: int, groups: int, many: bool) -> Taps:
-    scope = kernel.scope
+def _taps(kernel: _Kernel, geometry: _Geometry) -> Taps:
+    scope, groups = kernel.scope, geometry.groups
     if kernel.shape[0] % groups:
         raise ValueError(f"{kernel.shape[0]} outputs do not make {groups} equal groups")
     if scope.weights.on_cpu:
-        return FusedTaps(kernel.plan(stride, dilation, groups, many))
+        return FusedTaps(kernel.plan(geometry))
     bias = bias_of(scope)
     if groups > 1:
-        return ShiftedGroupedTaps(scope, kernel.array(), bias, dilation, groups)
-    if stride > 1:
-        return StridedTaps(scope, kernel.array(), bias, stride)
-    return UnfoldedTaps(scope, kernel.matrices(), bias, dilation)
+        return ShiftedGroupedTaps(scope, kernel.array(), bias, geometry.dilation, groups)
+    if geometry.stride > 1:
+        return StridedTaps(scope, kernel.array(), bias, geometry.stride)
+    return UnfoldedTaps(scope, kernel.matrices(), bias, geometry.dilation)
 
 
 def _constants(scope: WeightScope, matrices: np.ndarray) -> list[Tensor]:

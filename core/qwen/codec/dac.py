@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 
 from ...engine import Tensor, WeightScope
 from ...nn.conv import CausalConv1d, CausalConvTranspose1d
@@ -21,9 +23,12 @@ _DILATIONS = (1, 3, 9)
 class ResidualUnit:
     """x + conv2(snake(conv1(snake(x)))), conv1 dilated; weights act1, conv1, act2, conv2."""
 
-    def __init__(self, scope: WeightScope, dilation: int) -> None:
+    def __init__(self, scope: WeightScope, dilation: int, frame: int) -> None:
+        """`frame` is how many positions a frame of codes has, and pieces of a stream are whole frames."""
         first, second = SnakeBeta(scope.scope("act1.")), SnakeBeta(scope.scope("act2."))
-        self._dilated = CausalConv1d(scope.scope("conv1."), dilation=dilation, activation=first, by_time=True)
+        self._dilated = CausalConv1d(
+            scope.scope("conv1."), dilation=dilation, activation=first, period=frame, by_time=True
+        )
         self._pointwise = CausalConv1d(scope.scope("conv2."), activation=second, by_time=True)
 
     def memory(self, allocate: Allocate) -> Memory | None:
@@ -46,12 +51,14 @@ class BlockMemory:
 class DecoderBlock:
     """Snake, transposed convolution by `stride`, three residual units; weights snake, conv_t, res.{0,1,2}."""
 
-    def __init__(self, scope: WeightScope, stride: int) -> None:
+    def __init__(self, scope: WeightScope, stride: int, frame: int) -> None:
+        """`frame` is how many positions of the result a frame of codes has."""
         self._transposed = CausalConvTranspose1d(
             scope.scope("conv_t."), stride=stride, activation=SnakeBeta(scope.scope("snake.")), by_time=True
         )
         self._units = [
-            ResidualUnit(scope.scope(f"res.{index}."), dilation) for index, dilation in enumerate(_DILATIONS)
+            ResidualUnit(scope.scope(f"res.{index}."), dilation, frame)
+            for index, dilation in enumerate(_DILATIONS)
         ]
 
     def memory(self, allocate: Allocate) -> BlockMemory:
@@ -80,11 +87,14 @@ class WaveformMemory:
 class WaveformDecoder:
     """Convolution, one block per stride, snake, convolution to one channel; weights `{index}.*` in that order."""
 
-    def __init__(self, scope: WeightScope, strides: Sequence[int]) -> None:
+    def __init__(self, scope: WeightScope, strides: Sequence[int], frame: int) -> None:
+        """`frame` is how many positions of the input a frame of codes has."""
         last = len(strides) + 1
+        frames = [frame * factor for factor in accumulate(strides, mul)]
         self._entry = CausalConv1d(scope.scope("0.conv."), by_time=True)
         self._blocks = [
-            DecoderBlock(scope.scope(f"{index}."), stride) for index, stride in enumerate(strides, start=1)
+            DecoderBlock(scope.scope(f"{index}."), stride, length)
+            for index, (stride, length) in enumerate(zip(strides, frames, strict=True), start=1)
         ]
         self._exit = CausalConv1d(
             scope.scope(f"{last + 1}.conv."), activation=SnakeBeta(scope.scope(f"{last}.snake."))

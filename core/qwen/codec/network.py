@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ...engine import Tensor, WeightScope
@@ -38,7 +39,8 @@ class DecoderNetwork:
             UpsampleStage(scope.scope(f"upsample.{index}."), stride)
             for index, stride in enumerate(sizes.upsample_strides)
         ]
-        self._waveform = WaveformDecoder(scope.scope("dec."), sizes.dac_strides)
+        frame = math.prod(sizes.upsample_strides)
+        self._waveform = WaveformDecoder(scope.scope("dec."), sizes.dac_strides, frame)
 
     def memory(self, allocate: Allocate) -> DecoderMemory:
         """Ask for what the convolutions of a stream keep."""

@@ -77,7 +77,7 @@ def test_linear_of_many_positions(engine: Engine, scope_of: ScopeOf, dtype: type
     scope = ManyPositionsScope.of(
         scope_of({"a.with.weight": weight, "a.with.bias": bias, "a.without.weight": weight})
     ).scope("a.")
-    assert scope.stays_in_file("with.weight")
+    assert scope.is_convolved("with.weight")
     product = X.astype(float) @ weight.astype(float).T
     assert deviation(run(engine, Linear(scope, "with")), product + bias) < LAYER
     group = LinearGroup(scope, ["with", "without"])
