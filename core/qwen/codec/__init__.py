@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from .batch import CodecBatch
 from .decoder import CodecDecoder, DecoderSnapshot, DecoderStream
 from .encoder import CodecEncoder
 from .shared_lane import AnyDecoderStream, SharedLane
 
 __all__ = [
     "AnyDecoderStream",
+    "CodecBatch",
     "CodecDecoder",
     "CodecEncoder",
     "DecoderSnapshot",
