@@ -225,6 +225,17 @@ void bind_devices(nb::module_ &m) {
     nb::class_<Backend>(m, "Backend", "A device ready to compute.")
         .def(nb::init<const std::string &, int, int, bool, bool>(), "device"_a, "threads"_a,
              "poll"_a = default_poll, "exact"_a = false, "stock"_a = false)
+        .def_static(
+            "beside",
+            [](std::shared_ptr<Backend> first, int aside) {
+                return std::make_shared<Backend>(std::move(first), aside);
+            },
+            "first"_a, "aside"_a,
+            "A second one for the same device, whose programs run at the same time, `aside` of the CPU's threads "
+            "for them.")
+        .def("company_comes", &Backend::company_comes,
+             "Of a second one: the first one is busy; until `company_goes`, its threads are left to it.")
+        .def("company_goes", &Backend::company_goes)
         .def_prop_ro("info", &Backend::info)
         .def_prop_ro("has_own_operations", &Backend::has_own_operations)
         .def_prop_ro("threads", &Backend::threads)

@@ -55,26 +55,26 @@ std::vector<int> process_threads() {
 }
 
 void ThreadGovernor::watch(const std::vector<int> &thread_ids) {
-    files_.clear();
     for (const int id : thread_ids) {
         files_.push_back("/proc/self/task/" + std::to_string(id) + "/schedstat");
     }
 }
 
-int ThreadGovernor::threads_for_next_run(Clock::time_point now) {
-    if (threads_ == 1 || files_.empty()) {
-        return threads_;
+int ThreadGovernor::threads_for_next_run(Clock::time_point now, int most) {
+    most = std::min(most, threads_);
+    if (most == 1 || files_.empty()) {
+        return most;
     }
     if (now < single_until_) {
         return 1;
     }
-    if (!trusts_machine_ && !has_free_cores(threads_)) {
+    if (!trusts_machine_ && !has_free_cores(most)) {
         single_until_ =
             now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(first_pause));
         return 1;
     }
     trusts_machine_ = true;
-    return threads_;
+    return most;
 }
 
 void ThreadGovernor::ran(int threads, Clock::time_point begin, Clock::time_point end) {

@@ -21,9 +21,10 @@ public:
     // `threads` is the most it will ever allow. Without the files above it always allows that many.
     explicit ThreadGovernor(int threads) : threads_(threads) {}
 
-    // Watches the threads of a pool, besides the one that calls `ran`.
+    // Watches the threads of a pool, too, besides those of other pools and the one that calls `ran`.
     void watch(const std::vector<int> &thread_ids);
-    int threads_for_next_run(Clock::time_point now);
+    // `most` is how many there are for this run.
+    int threads_for_next_run(Clock::time_point now, int most);
     void ran(int threads, Clock::time_point begin, Clock::time_point end);
 
 private:
