@@ -244,7 +244,7 @@ class SlotCache:
 
     def _mask(self, places: np.ndarray, visible: int) -> np.ndarray:
         """Return the mask, float16 [slots, 1, tokens, keys]."""
-        return np.stack([mask_values(row, visible, self._config.window)[None] for row in places])
+        return mask_values(places[:, None], visible, self._config.window)
 
     def _rounded(self, positions: int) -> int:
         return positions if not self._masked else -(-positions // KEYS_STRIDE) * KEYS_STRIDE

@@ -18,7 +18,14 @@ POSITIONS_STRIDE = 128
 
 
 class TalkerSlot:
-    """The place of one utterance in a batch; which slot of the cache it is changes as others come and go."""
+    """The place of one utterance in a batch.
+
+    Attributes:
+        number: of its slot in the cache, which changes as others come and go; -1 once it was given back.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 class TalkerBatch:
@@ -42,16 +49,15 @@ class TalkerBatch:
 
     def join(self) -> TalkerSlot:
         """Return a slot for another utterance."""
-        slot = TalkerSlot()
-        if None in self._residents:
-            self._residents[self._residents.index(None)] = slot
-        else:
-            self._residents.append(slot)
+        if None not in self._residents:
+            self._residents.append(None)
+        slot = TalkerSlot(self._residents.index(None))
+        self._residents[slot.number] = slot
         return slot
 
     def leave(self, slot: TalkerSlot) -> None:
         """Give a slot back. The last to leave takes the memory along that a long utterance has needed."""
-        number = self._number(slot)
+        number, slot.number = self._number(slot), -1
         self._residents[number] = None
         if number < self._cache.slots:
             self._cache.reset(number)
@@ -82,7 +88,17 @@ class TalkerBatch:
         return self._talker.steps(result, taps)[0]
 
     def decode(self, slots: Sequence[TalkerSlot], rows: FloatArray) -> list[TalkerStep]:
-        """Add one position to each of some slots, with the inputs rows [slots, width].
+        """Add one position to each of some slots, with the inputs rows [slots, width]; raises as `decode_arrays`."""
+        return list(map(TalkerStep, *self.decode_arrays(slots, rows)))
+
+    def decode_arrays(
+        self, slots: Sequence[TalkerSlot], rows: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Add one position to each of some slots; return logits [slots, vocabulary] and hidden states [slots, width].
+
+        Args:
+            slots: those that go on, no slot twice.
+            rows: their inputs [slots, width].
 
         Raises:
             ValueError: the context of one is full.
@@ -95,10 +111,11 @@ class TalkerBatch:
             self._cache.reserve(number, 1)
         in_order = np.empty_like(rows)
         in_order[numbers] = rows
-        steps = self._talker.steps(self._step_program(count)(x=in_order, **self._cache.step_feed(count)))
+        result = self._step_program(count)(x=in_order, **self._cache.step_feed(count))
         for number in numbers:
             self._cache.advance(number, 1)
-        return [steps[number] for number in numbers]
+        logits, hidden = (result[name].reshape(count, -1) for name in ("logits", "hidden"))
+        return (logits, hidden) if numbers == list(range(count)) else (logits[numbers], hidden[numbers])
 
     def clear(self) -> None:
         """Let go of memory and programs. Nobody may have begun a sequence."""
@@ -111,7 +128,9 @@ class TalkerBatch:
         return rounded if self.limit is None else min(rounded, self.limit)
 
     def _number(self, slot: TalkerSlot) -> int:
-        return self._residents.index(slot)
+        if slot.number < 0:
+            raise ValueError("the slot was given back")
+        return slot.number
 
     def _bring_forward(self, slots: Sequence[TalkerSlot]) -> None:
         """Let some slots be the first ones: a step is for the first n."""
@@ -124,6 +143,9 @@ class TalkerBatch:
                 other = self._number(slot)
                 self._cache.exchange(number, other)
                 self._residents[number], self._residents[other] = slot, resident
+                slot.number = number
+                if resident is not None:
+                    resident.number = other
 
     def _step_program(self, slots: int) -> Program:
         signature = self._cache.signature(slots)

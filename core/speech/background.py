@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from .calls import Call, Stage, make_calls
 
