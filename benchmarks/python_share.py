@@ -4,9 +4,10 @@
     python benchmarks/python_share.py
     python benchmarks/python_share.py --profile 64
 
-Prints microseconds of processor time for each line and frame, with 1, 8, 64 lines at once, by the demo voice (or the files given): of
-everything but the runs of programs, the sampling of codes included. "kernel" is the code predictor as a kernel of an
-NVIDIA GPU, where the host sees codes and no logits; "programs" is as the CPU runs it, with 15 choices in each frame.
+Prints microseconds of processor time for each line and frame, with 1, 8 and 64 lines at once, by the demo voice (or the
+files given): of everything but the runs of programs, the sampling of codes included. "kernel" is the code predictor as
+a kernel of an NVIDIA GPU, where the host sees codes and no logits; "programs" is as the CPU runs it, with 15 choices in
+each frame.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class InstantPlan:
         self._codes = generator.integers(0, 50, (64, codebooks - 1)).astype(np.int32)
         self._sums = generator.normal(0.0, 1.0, (64, width)).astype(np.float32)
 
-    def expand(self, inputs: np.ndarray, draws: Sequence[Any], *, with_logits: bool = False) -> ComputedFrames:
+    def expand(
+        self, inputs: np.ndarray, draws: Sequence[Any], *, with_logits: bool = False
+    ) -> ComputedFrames:
         count = len(draws)
         return ComputedFrames(self._codes[:count], self._sums[:count], np.zeros((0, 0, 0), np.float32))
 

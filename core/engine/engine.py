@@ -140,9 +140,9 @@ class Engine:
         return twin
 
     def company_comes(self) -> None:
-        """Of a second engine: the first one is busy, also between its runs. Until `company_goes`, threads are left to it.
+        """Tell a second engine that the first one is busy, also between its runs: threads are left to it.
 
-        Calls add up.
+        That holds until `company_goes`; calls add up.
         """
         self.backend.company_comes()
 

@@ -118,6 +118,11 @@ class SlotCache:
         return len(self.lengths)
 
     @property
+    def is_masked(self) -> bool:
+        """Whether attention needs a mask, and so reads as many positions as are in use, rounded up."""
+        return self._masked
+
+    @property
     def capacity(self) -> int:
         """Positions that a slot can hold before all have to move."""
         return self._capacity

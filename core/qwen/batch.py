@@ -107,7 +107,7 @@ class FrameStage(Stage[NextFrame, FrameMade]):
         return answers
 
     def _heard(self, arguments: Sequence[NextFrame]) -> tuple[FloatArray, FloatArray]:
-        """Return what the talker says to each: logits [utterances, vocabulary] and hidden states [utterances, width]."""
+        """Return what the talker says to each: logits [n, vocabulary] and hidden states [n, width]."""
         later = [place for place, one in enumerate(arguments) if one.asked.heard is None]
         if not later:
             steps = [one.asked.heard for one in arguments if one.asked.heard]

@@ -47,7 +47,7 @@ class Decode:
 
 @dataclass(frozen=True, eq=False)
 class Prime:
-    """Lets a stream go on behind codes [frames, codebooks] whose samples nobody wants; `last` asks where it stands then."""
+    """Lets a stream go on behind codes [frames, codebooks] without samples; `last` asks where it stands then."""
 
     place: Place
     codes: Codes
@@ -83,9 +83,7 @@ class CodecStage(Stage[CodecWork, CodecAnswer]):
         self.batch = batch
         self._wide_together = wide_together
 
-    def pick(
-        self, waiting: Sequence[Call[CodecWork, CodecAnswer]]
-    ) -> list[Call[CodecWork, CodecAnswer]]:
+    def pick(self, waiting: Sequence[Call[CodecWork, CodecAnswer]]) -> list[Call[CodecWork, CodecAnswer]]:
         """Return what is next of each stream, and of wide pieces the first ones only."""
         picked: list[Call[CodecWork, CodecAnswer]] = []
         seen: set[int] = set()

@@ -31,6 +31,7 @@ MINIMUM_FRAMES = 2
 FAILED = -1
 """What `sample_together` draws where it cannot."""
 
+
 class FrameSampler:
     """Draws the codes of one utterance by the chain of the official package (`generate` of both its models).
 
@@ -112,9 +113,7 @@ def first_codes(asked: Sequence[FrameAsked], logits: FloatArray) -> list[int | E
 
     Where one fails, its place has the EngineError.
     """
-    drawn = sample_together(
-        [one.sampler.talker for one in asked], logits, [one.frame for one in asked]
-    )
+    drawn = sample_together([one.sampler.talker for one in asked], logits, [one.frame for one in asked])
     codes: list[int | Exception] = drawn.tolist()
     for place, code in enumerate(codes):
         if code == FAILED:

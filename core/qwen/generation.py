@@ -27,6 +27,7 @@ __all__ = ["RESERVED_IDS", "AnySession", "FrameSampler", "Session", "Utterance"]
 NoteStage = Callable[[str, NDArray[Any]], None]
 """Is given a stage of the model by its name in `core.speech.dump`."""
 
+
 class AnySession(Protocol):
     """What one utterance at a time runs on. Its calls are awaited: others may be computed together with them."""
 

@@ -21,7 +21,7 @@ from ggtts.core.formats.dump import read_dump
 from ggtts.core.nn import kv_cache, slot_cache
 from ggtts.core.nn.attention import FLASH_HEAD_SIZES
 from ggtts.core.qwen import talker_batch
-from ggtts.core.qwen.batch import ExpandStage
+from ggtts.core.qwen.batch import FrameStage
 from ggtts.core.qwen.cadence import STREAM_FRAMES, UNHEARD_FRAMES
 from ggtts.core.qwen.codec.shared_lane import VisitingStream
 from ggtts.core.qwen.demo import demo_paths
@@ -278,15 +278,15 @@ def test_a_failure_of_one(model: QwenTTS, expected: list[Said], monkeypatch: pyt
 def test_a_failing_device_fails_for_all_and_the_next_ones_go_on(
     model: QwenTTS, expected: list[Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, runs = ExpandStage.run, [0]
+    original, runs = FrameStage.run, [0]
 
-    def failing(self: ExpandStage, arguments: Any) -> Any:
+    def failing(self: FrameStage, arguments: Any) -> Any:
         runs[0] += 1
         if runs[0] == 6:
             raise EngineError("the device is gone")
         return original(self, arguments)
 
-    monkeypatch.setattr(ExpandStage, "run", failing)
+    monkeypatch.setattr(FrameStage, "run", failing)
     text, options = REQUESTS[5]
     with model.scheduler(2) as scheduler:
         streams = [scheduler.submit(text, **options) for _ in range(3)]
@@ -362,19 +362,19 @@ def test_chunks_that_are_waited_for_are_as_always(model: QwenTTS) -> None:
 
 
 def test_one_wide_batch_of_the_codec_in_a_step(model: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
-    decode, expand = VisitingStream.__call__, ExpandStage.run
+    decode, expand = VisitingStream.__call__, FrameStage.run
     wide = [0]
 
     def decoded(self: VisitingStream, codes: np.ndarray) -> np.ndarray:
         wide[-1] += len(codes) > STREAM_FRAMES
         return decode(self, codes)
 
-    def expanded(self: ExpandStage, arguments: Any) -> Any:
+    def expanded(self: FrameStage, arguments: Any) -> Any:
         wide.append(0)
         return expand(self, arguments)
 
     monkeypatch.setattr(VisitingStream, "__call__", decoded)
-    monkeypatch.setattr(ExpandStage, "run", expanded)
+    monkeypatch.setattr(FrameStage, "run", expanded)
     text, options = REQUESTS[5]
     with model.scheduler(5) as scheduler:
         streams = [scheduler.submit(text, ahead=None, **options) for _ in range(5)]
