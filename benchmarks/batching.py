@@ -69,6 +69,10 @@ def main() -> None:
     for line in table(rounds[1:]):
         print(line)
     print(f"\nWhere the time of a step goes, the last round:\n\n{HEADER}")
+    for count in options.at_once:
+        print(rounds[-1][count].times.row(count))
+    if any(one.times.beside for one in rounds[-1].values()):
+        print("\nThe codec works meanwhile: it is no part of a step.")
 
 
 def request(model: QwenTTS, number: int, frames: int | None) -> SpeechRequest:

@@ -51,11 +51,19 @@ class StepTimes:
         return f"| {at_once} | {self.frames / steps:.1f} | {shown} | {1e6 * rest / max(1, self.frames):.0f} |"
 
 
-COLUMNS = "at once, lines in a step, ms a step, prefill, talker, predictor, codec, the rest, us a line".split(
-    ", "
-)
+COLUMNS = [
+    "at once",
+    "lines in a step",
+    "ms a step",
+    "prefill",
+    "talker",
+    "predictor",
+    "codec",
+    "the rest",
+    "us a line",
+]
 HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
-"""Of the rows; the last column is the rest, too: microseconds for each line and frame."""
+"""Of the rows; the last column is the rest, too, for each line and frame."""
 
 
 @contextmanager
