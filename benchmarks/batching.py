@@ -56,12 +56,19 @@ def main() -> None:
     parser.add_argument("--frames", type=int, help="frames of each line (default: as many as the text takes)")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--device", help="cpu, cuda0, ... (default: the best)")
+    parser.add_argument(
+        "--overlap",
+        action=argparse.BooleanOptionalAction,
+        help="decode while frames are made (default: where that is faster)",
+    )
     parser.add_argument("--repeat", type=int, default=3, help="measured rounds, after one that warms up")
     options = parser.parse_args()
     if len(options.files) not in (0, 2):
         parser.error("name a talker and a codec, or neither")
     files = options.files or demo_paths()
-    with QwenTTS.open(*files, threads=options.threads, device=options.device) as model:
+    with QwenTTS.open(
+        *files, threads=options.threads, device=options.device, overlap=options.overlap
+    ) as model:
         rounds = [
             {count: measured(model, options.frames, count) for count in options.at_once}
             for _ in range(options.repeat + 1)

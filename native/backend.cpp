@@ -188,8 +188,8 @@ ggml_status Backend::start(ggml_cgraph *graph) {
         return ggml_backend_graph_compute_async(backend_.get(), graph);
     }
     const int most = threads_begin();
-    const std::unique_ptr<Backend, void (*)(Backend *)> end(
-        this, [](Backend *backend) { backend->threads_end(); });
+    const std::unique_ptr<Backend, void (*)(Backend *)> end(this,
+                                                            [](Backend *backend) { backend->threads_end(); });
     const auto begin = ThreadGovernor::Clock::now();
     use_threads(governor_.threads_for_next_run(begin, most));
     const ggml_status status = ggml_backend_graph_compute(backend_.get(), graph);

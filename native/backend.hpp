@@ -49,8 +49,8 @@ public:
     // Throws DeviceError when there is no such device.
     Backend(const std::string &device, int threads, int poll, bool exact, bool stock);
     // A second one for the device of another, whose graphs run at the same time: it has scratch memory of its
-    // own, on a GPU a stream of its own, and on the CPU `aside` of the threads (see ThreadShare). Graphs of both
-    // may use the same weights.
+    // own, on a GPU a stream of its own, and on the CPU `aside` of the threads (see ThreadShare). Graphs of
+    // both may use the same weights. What that relies on where the device is one of CUDA's: docs/cuda.md.
     Backend(std::shared_ptr<Backend> first, int aside);
     ~Backend();
     Backend(const Backend &) = delete;

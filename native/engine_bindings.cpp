@@ -240,7 +240,8 @@ void bind_devices(nb::module_ &m) {
                 return std::make_shared<Backend>(std::move(first), aside);
             },
             "first"_a, "aside"_a,
-            "A second one for the same device, whose programs run at the same time, `aside` of the CPU's threads "
+            "A second one for the same device, whose programs run at the same time, `aside` of the CPU's "
+            "threads "
             "for them.")
         .def("company_comes", &Backend::company_comes,
              "Of a second one: the first one is busy; until `company_goes`, its threads are left to it.")

@@ -82,7 +82,7 @@ void ThreadGovernor::ran(int threads, Clock::time_point begin, Clock::time_point
         return;
     }
     observed_ += std::chrono::duration<double>(end - begin).count();
-    if (observed_ < observation) {
+    if (observed_ < observation_) {
         return;
     }
     double waited = seconds_without_core("/proc/thread-self/schedstat");
@@ -97,10 +97,12 @@ void ThreadGovernor::ran(int threads, Clock::time_point begin, Clock::time_point
     observed_ = 0.0;
     if (busy) {
         trusts_machine_ = false;
+        observation_ = first_observation;
         single_until_ = end + std::chrono::duration_cast<Clock::duration>(pause_);
         pause_ = std::min(pause_ * 2.0, std::chrono::duration<double>(longest_pause));
     } else {
         pause_ = std::chrono::duration<double>(first_pause);
+        observation_ = calm_observation;
     }
 }
 

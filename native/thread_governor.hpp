@@ -37,8 +37,13 @@ private:
     Clock::time_point single_until_{};
     bool trusts_machine_ = false;  // it had free cores when last looked at, and nothing has gone wrong since
 
-    // A reading costs some microseconds: not after every short run.
-    static constexpr double observation = 0.010;
+    double observation_ = first_observation;  // seconds of parallel runs before it looks again
+
+    // A reading costs some microseconds: not after every short run. Where all was well, threads of this
+    // process that wake up together (the readers of a batch, when all of it has samples) are no reason to
+    // back off: they take their milliseconds and sleep again, which only a longer look tells from a process
+    // that stays.
+    static constexpr double first_observation = 0.010, calm_observation = 0.100;
     // The share of time without a core, per second of running, that counts as a busy machine.
     static constexpr double busy_share = 0.15;
     static constexpr double first_pause = 0.25, longest_pause = 4.0;

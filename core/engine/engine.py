@@ -124,10 +124,10 @@ class Engine:
 
         Returns:
             None where nothing is gained: on a CPU with fewer than 4 threads, and on devices other than NVIDIA's, whose
-            backends are not known to serve two threads at once.
+            backends are not known to serve two threads at once. Nor where the device does not start again.
 
         Raises:
-            EngineError: the device does not start again.
+            EngineError: it does not, and there had to be one.
         """
         gains = self.threads >= THREADS_TO_SHARE if self.device.kind == "cpu" else "cuda" in self.device.name
         if not gains and not always:
@@ -136,7 +136,10 @@ class Engine:
         try:
             twin.backend = _native.Backend.beside(self.backend, max(1, self.threads // THREADS_TO_SHARE))
         except _native.DeviceError as error:
-            raise EngineError(str(error)) from error
+            if always:
+                raise EngineError(str(error)) from error
+            _logger.warning("%s: computing one thing after the other", error)
+            return None
         return twin
 
     def company_comes(self) -> None:

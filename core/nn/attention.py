@@ -84,7 +84,8 @@ def mask_values(places: np.ndarray, keys: int, window: int) -> np.ndarray:
     seen = distance >= 0
     if window:
         seen &= distance < window
-    return np.where(seen, _SEEN, _HIDDEN)
+    mask: np.ndarray = np.where(seen, _SEEN, _HIDDEN)
+    return mask
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, sight: Sight, config: TransformerConfig) -> Tensor:

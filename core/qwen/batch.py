@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,7 +147,7 @@ class Batch:
         self.give_way = GiveWayStage()
         self.frames = FrameStage(self.talker, self.predictor)
         self.prefill = PrefillStage(self.talker, self.frames)
-        self.stages = (self.give_way, self.prefill, self.frames)
+        self.stages: tuple[Stage[Any, Any], ...] = (self.give_way, self.prefill, self.frames)
 
     @contextmanager
     def lend(self) -> Iterator[BatchSession]:

@@ -6,8 +6,9 @@ next frames are made meanwhile.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, cast
 
@@ -45,8 +46,8 @@ class Handed(Protocol):
         """Wait for the samples."""
 
 
-class CodecLine(Protocol):
-    """One stream of the decoder: a context manager that ends it.
+class CodecLine(Closing):
+    """One stream of the decoder.
 
     Attributes:
         beside: what is handed over is decoded while its speech goes on.
@@ -54,21 +55,17 @@ class CodecLine(Protocol):
 
     beside: bool
 
+    @abstractmethod
     def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
         """Let codes [frames, codebooks] be decoded behind the others; `awaited` if nothing else is done meanwhile."""
 
+    @abstractmethod
     async def prime(self, codes: Codes, *, last: bool) -> DecoderSnapshot | None:
         """Go on behind codes whose samples nobody wants; return where the stream stands then if they are the `last`."""
 
+    @abstractmethod
     async def snapshot(self) -> DecoderSnapshot:
         """Copy where the stream stands behind all that was handed over."""
-
-    def close(self) -> None:
-        """End the stream. Closing twice is harmless."""
-
-    def __enter__(self) -> CodecLine: ...
-
-    def __exit__(self, *error: object) -> None: ...
 
 
 class CodecLines(Protocol):
@@ -99,8 +96,10 @@ class _Done:
         self._samples = samples
 
     def __await__(self) -> Generator[Any, None, FloatArray]:
+        return self._taken().__await__()
+
+    async def _taken(self) -> FloatArray:
         return self._samples
-        yield  # never: this makes it a generator
 
 
 class _OnItsWay:
@@ -114,15 +113,17 @@ class _OnItsWay:
         return self._future.done()
 
     def __await__(self) -> Generator[Any, None, FloatArray]:
+        return self._taken().__await__()
+
+    async def _taken(self) -> FloatArray:
         self._engine.company_goes()
         try:
             return self._future.result()
         finally:
             self._engine.company_comes()
-        yield  # never: this makes it a generator
 
 
-class OwnLine(Closing):
+class OwnLine(CodecLine):
     """A line of a speech by itself. What is awaited at once is decoded by its own thread, without any hop."""
 
     def __init__(
@@ -194,11 +195,11 @@ class BatchLines:
         self._batch.clear()
 
 
-def _company_of(engine: Engine) -> Any:
+def _company_of(engine: Engine) -> Callable[[bool], None]:
     return lambda here: engine.company_comes() if here else engine.company_goes()
 
 
-class BatchLine(Closing):
+class BatchLine(CodecLine):
     """A line among others."""
 
     def __init__(self, lines: BatchLines, place: Place) -> None:

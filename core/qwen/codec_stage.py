@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..speech.calls import Call, Stage
 from .cadence import STREAM_FRAMES
-from .codec import AnyDecoderStream, CodecBatch, DecoderSnapshot
+from .codec import CodecBatch, DecoderSnapshot, VisitingStream
 
 FloatArray = NDArray[np.float32]
 Codes = NDArray[np.int32]
@@ -22,9 +22,9 @@ class Place:
 
     def __init__(self, snapshot: DecoderSnapshot | None) -> None:
         self._snapshot = snapshot
-        self._stream: AnyDecoderStream | None = None
+        self._stream: VisitingStream | None = None
 
-    def stream(self, batch: CodecBatch) -> AnyDecoderStream:
+    def stream(self, batch: CodecBatch) -> VisitingStream:
         """Return the stream."""
         if self._stream is None:
             self._stream, self._snapshot = batch.stream(self._snapshot), None

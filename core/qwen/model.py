@@ -309,15 +309,18 @@ class QwenTTS(Closing):
             on_frame: called with the number of frames so far after each of them.
             observer: is told about pieces, frames and, if it wants them, stages of the model.
             codec_chunk_frames: how many frames the codec decodes at once; changes memory and nothing else.
-                [300; 16 where it decodes meanwhile]
+                [300]
+                Where it decodes meanwhile, not more than 16.
             parallel: how many pieces of a long text are spoken at once; see `stream`.
 
         Raises:
             UsageError: the request cannot be right for this model.
             EngineError: the device failed or ran out of memory.
         """
-        most_frames = CHUNK_FRAMES if self._beside is None else self._equipment.decoder.widest
-        cadence = Cadence(most_frames if codec_chunk_frames is None else codec_chunk_frames, ramp=False)
+        most_frames = CHUNK_FRAMES if codec_chunk_frames is None else codec_chunk_frames
+        if self._beside is not None:
+            most_frames = min(most_frames, self._equipment.decoder.widest)
+        cadence = Cadence(most_frames, ramp=False)
         watching = [*([observer] if observer else []), *([_FrameCounter(on_frame)] if on_frame else [])]
         resolved, watcher, account = self._resolved(request, options), Observers(*watching), Account(codes=[])
         if _in_lockstep(resolved, watcher, parallel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .batch import CodecBatch
 from .decoder import CodecDecoder, DecoderSnapshot, DecoderStream
 from .encoder import CodecEncoder
-from .shared_lane import AnyDecoderStream, SharedLane
+from .shared_lane import AnyDecoderStream, SharedLane, VisitingStream
 
 __all__ = [
     "AnyDecoderStream",
@@ -15,4 +15,5 @@ __all__ = [
     "DecoderSnapshot",
     "DecoderStream",
     "SharedLane",
+    "VisitingStream",
 ]
