@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..speech.calls import Call, Stage
 from .cadence import STREAM_FRAMES
-from .codec import CodecBatch, DecoderSnapshot, VisitingStream
+from .codec import CodecBatch, DecoderSnapshot
+from .codec.batch import BatchStream
 
 FloatArray = NDArray[np.float32]
 Codes = NDArray[np.int32]
@@ -22,9 +23,9 @@ class Place:
 
     def __init__(self, snapshot: DecoderSnapshot | None) -> None:
         self._snapshot = snapshot
-        self._stream: VisitingStream | None = None
+        self._stream: BatchStream | None = None
 
-    def stream(self, batch: CodecBatch) -> VisitingStream:
+    def stream(self, batch: CodecBatch) -> BatchStream:
         """Return the stream."""
         if self._stream is None:
             self._stream, self._snapshot = batch.stream(self._snapshot), None

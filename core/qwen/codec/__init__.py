@@ -5,7 +5,7 @@ from __future__ import annotations
 from .batch import CodecBatch
 from .decoder import CodecDecoder, DecoderSnapshot, DecoderStream
 from .encoder import CodecEncoder
-from .shared_lane import AnyDecoderStream, SharedLane, VisitingStream
+from .shared_lane import AnyDecoderStream, SharedLane
 
 __all__ = [
     "AnyDecoderStream",
@@ -15,5 +15,4 @@ __all__ = [
     "DecoderSnapshot",
     "DecoderStream",
     "SharedLane",
-    "VisitingStream",
 ]

@@ -11,6 +11,9 @@ from .decoder import CodecDecoder, DecoderSnapshot
 from .shared_lane import SharedLane, VisitingStream
 
 
+BatchStream = VisitingStream
+
+
 class CodecBatch:
     """Any number of streams that come and go, up to `capacity` of which are decoded at once.
 
