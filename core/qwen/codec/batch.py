@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from .decoder import CodecDecoder, DecoderSnapshot
 from .shared_lane import SharedLane, VisitingStream
 
-
 BatchStream = VisitingStream
 
 
