@@ -23,7 +23,7 @@ from ggtts.core.nn.attention import FLASH_HEAD_SIZES
 from ggtts.core.qwen import talker_batch
 from ggtts.core.qwen.batch import FrameStage
 from ggtts.core.qwen.cadence import STREAM_FRAMES, UNHEARD_FRAMES
-from ggtts.core.qwen.codec.shared_lane import VisitingStream
+from ggtts.core.qwen.codec_stage import CodecStage, Prime, is_wide
 from ggtts.core.qwen.demo import demo_paths
 from ggtts.core.qwen.generation import FrameSampler
 from ggtts.core.qwen.model import QwenTTS, SpeechStream, Voice
@@ -187,17 +187,17 @@ def test_a_reference_is_decoded_once_for_all_who_begin_together(
     open_tiny: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     primed: list[int] = []
-    original = VisitingStream.prime
+    original = CodecStage.run
 
-    def counted(self: VisitingStream, codes: np.ndarray) -> None:
-        primed.append(len(codes))
-        original(self, codes)
+    def counted(self: CodecStage, arguments: Any) -> Any:
+        primed.extend(len(asked.codes) for asked in arguments if isinstance(asked, Prime))
+        return original(self, arguments)
 
     base = open_tiny("Qwen3-TTS-12Hz-0.6B-Base")
     width = base.info.talker.width
     voice = Voice(np.ones(width, np.float32), np.ones((40, 16), np.int32), "Some text.")
     base.close()
-    monkeypatch.setattr(VisitingStream, "prime", counted)
+    monkeypatch.setattr(CodecStage, "run", counted)
     with base.scheduler(4) as scheduler:
         for stream in [scheduler.submit("Hi.", voice=voice, seed=1, max_frames=2) for _ in range(4)]:
             read(stream)
@@ -362,18 +362,18 @@ def test_chunks_that_are_waited_for_are_as_always(model: QwenTTS) -> None:
 
 
 def test_one_wide_batch_of_the_codec_in_a_step(model: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
-    decode, expand = VisitingStream.__call__, FrameStage.run
+    decode, expand = CodecStage.run, FrameStage.run
     wide = [0]
 
-    def decoded(self: VisitingStream, codes: np.ndarray) -> np.ndarray:
-        wide[-1] += len(codes) > STREAM_FRAMES
-        return decode(self, codes)
+    def decoded(self: CodecStage, arguments: Any) -> Any:
+        wide[-1] += sum(map(is_wide, arguments))
+        return decode(self, arguments)
 
     def expanded(self: FrameStage, arguments: Any) -> Any:
         wide.append(0)
         return expand(self, arguments)
 
-    monkeypatch.setattr(VisitingStream, "__call__", decoded)
+    monkeypatch.setattr(CodecStage, "run", decoded)
     monkeypatch.setattr(FrameStage, "run", expanded)
     text, options = REQUESTS[5]
     with model.scheduler(5) as scheduler:
