@@ -23,6 +23,7 @@ def open_model(
     kv_type: str = "f16",
     plain_attention: bool = False,
     clamp_fp16: bool = False,
+    overlap: bool | None = None,
 ) -> QwenTTS | OmniVoice:
     """Open a model from its two GGUF files, or the packaged demo voice when none is named.
 
@@ -34,6 +35,7 @@ def open_model(
         kv_type: precision of keys and values, "f16" or "f32" (OmniVoice keeps none).
         plain_attention: matrix products and a softmax in place of the fused attention.
         clamp_fp16: keep activations within the range of float16.
+        overlap: let the codec of Qwen3-TTS decode while the next frames are made; see `QwenTTS.open`.
 
     Returns:
         The model, ready to speak; a context manager.
@@ -56,4 +58,6 @@ def open_model(
     arithmetic = Arithmetic(plain_attention, clamp_fp16)
     if weights.architecture == omnivoice.BASE_ARCHITECTURE:
         return OmniVoice(engine, weights, engine.weights(codec), arithmetic=arithmetic)
-    return QwenTTS(engine, weights, engine.weights(codec), kv_type=kv_type, arithmetic=arithmetic)
+    return QwenTTS(
+        engine, weights, engine.weights(codec), kv_type=kv_type, arithmetic=arithmetic, overlap=overlap
+    )

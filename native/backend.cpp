@@ -83,21 +83,25 @@ Function Backend::procedure(const char *name) const {
 }
 
 Backend::Backend(const std::string &device, int threads, int poll, bool exact, bool stock)
-    : device_(find_device(device)),
+    : Backend(Options{find_device(device), threads, poll, exact, stock}) {}
+
+Backend::Backend(const Options &options)
+    : device_(options.device),
       registry_(ggml_backend_dev_backend_reg(device_)),
-      exact_(exact),
-      stock_(stock),
-      threads_(threads),
-      governor_(threads) {
-    if (threads < 1)
-        throw std::invalid_argument("threads must be at least 1, not " + std::to_string(threads));
+      poll_(std::clamp(options.poll, 0, 100)),
+      exact_(options.exact),
+      stock_(options.stock),
+      threads_(options.threads),
+      governor_(options.threads) {
+    if (threads_ < 1)
+        throw std::invalid_argument("threads must be at least 1, not " + std::to_string(threads_));
     backend_.reset(ggml_backend_dev_init(device_, nullptr));
     if (!backend_)
-        throw DeviceError("device '" + device + "' did not start");
+        throw DeviceError("device '" + info().name + "' did not start");
     is_cpu_ = ggml_backend_dev_type(device_) == GGML_BACKEND_DEVICE_TYPE_CPU;
     scratch_.emplace(default_buffer_type());
     if (is_cpu_)
-        start_threads(poll);
+        use_threads(threads_);
     auto extra = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(
         ggml_backend_reg_get_proc_address(registry_, "ggml_backend_dev_get_extra_bufts"));
     if (extra != nullptr) {
@@ -107,55 +111,104 @@ Backend::Backend(const std::string &device, int threads, int poll, bool exact, b
     }
 }
 
-void Backend::start_threads(int poll) {
-    if (threads_ > 1) {
-        ggml_threadpool_params params;
-        ggml_threadpool_params_init(&params, threads_);
-        params.poll = static_cast<uint32_t>(std::clamp(poll, 0, 100));
-        const std::vector<int> before = process_threads();
-        thread_pool_ =
-            procedure<ggml_threadpool *(*)(ggml_threadpool_params *)>("ggml_threadpool_new")(&params);
-        if (thread_pool_ == nullptr) {
-            throw DeviceError("could not start " + std::to_string(threads_) + " threads");
-        }
-        std::vector<int> pool = process_threads();
-        std::erase_if(pool,
-                      [&](int id) { return std::find(before.begin(), before.end(), id) != before.end(); });
-        governor_.watch(pool);
-    }
-    use_threads(threads_);
+// Its idle threads do not poll: they would do so beside those of the first one.
+Backend::Backend(std::shared_ptr<Backend> first, int aside)
+    : Backend(Options{first->device_, first->threads_, 0, first->exact_, first->stock_}) {
+    if (aside < 1 || aside > threads_)
+        throw std::invalid_argument(std::to_string(aside) + " of " + std::to_string(threads_) +
+                                    " threads cannot be set aside");
+    first_ = std::move(first);
+    if (!is_cpu_)
+        return;
+    std::lock_guard lock(first_->compute_mutex());
+    if (first_->share_)
+        throw std::invalid_argument("there is a second backend already");
+    share_ = first_->share_ = std::make_shared<ThreadShare>(threads_, aside);
+    share_->on_rest([first = first_.get()] {
+        const std::unique_lock idle(first->compute_mutex(), std::try_to_lock);
+        if (idle)
+            first->use_threads(1);
+    });
 }
 
-// With one thread the pool is set aside: GGML would wake its workers all the same, to poll in vain.
+ggml_threadpool *Backend::pool_of(int threads) {
+    ggml_threadpool *&pool = thread_pools_[threads];
+    if (pool != nullptr)
+        return pool;
+    ggml_threadpool_params params;
+    ggml_threadpool_params_init(&params, threads);
+    params.poll = static_cast<uint32_t>(poll_);
+    const std::vector<int> before = process_threads();
+    pool = procedure<ggml_threadpool *(*)(ggml_threadpool_params *)>("ggml_threadpool_new")(&params);
+    if (pool == nullptr)
+        throw DeviceError("could not start " + std::to_string(threads) + " threads");
+    std::vector<int> started = process_threads();
+    std::erase_if(started,
+                  [&](int id) { return std::find(before.begin(), before.end(), id) != before.end(); });
+    governor_.watch(started);
+    return pool;
+}
+
+// A pool of another size is set aside, and its threads sleep: GGML would wake all workers of a pool for a run
+// that needs some of them, to poll in vain.
 void Backend::use_threads(int threads) {
     if (threads == threads_in_use_) {
         return;
     }
+    ggml_threadpool *pool = threads == 1 ? nullptr : pool_of(threads);
     procedure<ggml_backend_set_n_threads_t>("ggml_backend_set_n_threads")(backend_.get(), threads);
-    procedure<void (*)(ggml_backend_t, ggml_threadpool *)>("ggml_backend_cpu_set_threadpool")(
-        backend_.get(), threads == 1 ? nullptr : thread_pool_);
+    procedure<void (*)(ggml_backend_t, ggml_threadpool *)>("ggml_backend_cpu_set_threadpool")(backend_.get(),
+                                                                                              pool);
     threads_in_use_ = threads;
+}
+
+int Backend::threads_begin() {
+    if (!share_)
+        return threads_;
+    return first_ ? share_->second_begins() : share_->first_begins();
+}
+
+void Backend::threads_end() {
+    if (share_)
+        first_ ? share_->second_ends() : share_->first_ends();
+}
+
+void Backend::company_comes() {
+    if (share_)
+        share_->company_comes();
+}
+
+void Backend::company_goes() {
+    if (share_)
+        share_->company_goes();
 }
 
 ggml_status Backend::start(ggml_cgraph *graph) {
     if (!is_cpu_) {
         return ggml_backend_graph_compute_async(backend_.get(), graph);
     }
+    const int most = threads_begin();
+    const std::unique_ptr<Backend, void (*)(Backend *)> end(this,
+                                                            [](Backend *backend) { backend->threads_end(); });
     const auto begin = ThreadGovernor::Clock::now();
-    use_threads(governor_.threads_for_next_run(begin));
+    use_threads(governor_.threads_for_next_run(begin, most));
     const ggml_status status = ggml_backend_graph_compute(backend_.get(), graph);
     governor_.ran(threads_in_use_, begin, ThreadGovernor::Clock::now());
     return status;
 }
 
 Backend::~Backend() {
+    if (first_ && share_) {
+        std::lock_guard lock(first_->compute_mutex());
+        first_->share_.reset();
+    }
     backend_.reset();
-    if (thread_pool_ != nullptr) {
-        using FreePool = void (*)(ggml_threadpool *);
-        auto free_pool =
-            reinterpret_cast<FreePool>(ggml_backend_reg_get_proc_address(registry_, "ggml_threadpool_free"));
-        if (free_pool != nullptr)
-            free_pool(thread_pool_);
+    using FreePool = void (*)(ggml_threadpool *);
+    auto free_pool =
+        reinterpret_cast<FreePool>(ggml_backend_reg_get_proc_address(registry_, "ggml_threadpool_free"));
+    for (const auto &[threads, pool] : thread_pools_) {
+        if (pool != nullptr && free_pool != nullptr)
+            free_pool(pool);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <ggml-cpp.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "scratch.hpp"
 #include "thread_governor.hpp"
+#include "thread_share.hpp"
 
 struct ggml_threadpool;
 
@@ -46,6 +48,10 @@ class Backend {
 public:
     // Throws DeviceError when there is no such device.
     Backend(const std::string &device, int threads, int poll, bool exact, bool stock);
+    // A second one for the device of another, whose graphs run at the same time: it has scratch memory of its
+    // own, on a GPU a stream of its own, and on the CPU `aside` of the threads (see ThreadShare). Graphs of
+    // both may use the same weights. What that relies on where the device is one of CUDA's: docs/cuda.md.
+    Backend(std::shared_ptr<Backend> first, int aside);
     ~Backend();
     Backend(const Backend &) = delete;
     Backend &operator=(const Backend &) = delete;
@@ -81,22 +87,37 @@ public:
     // Where it computes.
     Scratch &scratch() { return *scratch_; }
 
+    // Of a second one: see ThreadShare.
+    void company_comes();
+    void company_goes();
+
 private:
-    void start_threads(int poll);
+    struct Options {
+        ggml_backend_dev_t device;
+        int threads, poll;
+        bool exact, stock;
+    };
+    explicit Backend(const Options &options);
+    ggml_threadpool *pool_of(int threads);
     void use_threads(int threads);
+    int threads_begin();
+    void threads_end();
     template <class Function>
     Function procedure(const char *name) const;
 
     ggml_backend_dev_t device_ = nullptr;
     ggml_backend_reg_t registry_ = nullptr;
     ggml_backend_ptr backend_;
-    ggml_threadpool *thread_pool_ = nullptr;
+    std::map<int, ggml_threadpool *> thread_pools_;  // by their number of threads
+    int poll_ = default_poll;
     bool is_cpu_ = false;
     bool exact_ = false;
     bool stock_ = false;
     int threads_ = 1;
     int threads_in_use_ = 0;
     ThreadGovernor governor_;
+    std::shared_ptr<ThreadShare> share_;  // of the CPU, where there are two
+    std::shared_ptr<Backend> first_;      // of a second one
     std::vector<ggml_backend_buffer_type_t> matrix_buffer_types_;
     std::mutex compute_mutex_;
     std::optional<Scratch> scratch_;  // goes before the device does

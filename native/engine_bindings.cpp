@@ -222,9 +222,30 @@ void bind_devices(nb::module_ &m) {
             });
         },
         "receiver"_a.none(), "Send GGML's log lines to receiver(level, line); None silences them.");
+    const nb::call_guard<nb::gil_scoped_release> waits;
+    nb::class_<ThreadShare>(m, "ThreadShare", "How two backends share the threads of the CPU: for tests.")
+        .def(nb::init<int, int>(), "all"_a, "aside"_a)
+        .def("first_begins", &ThreadShare::first_begins, waits)
+        .def("first_ends", &ThreadShare::first_ends, waits)
+        .def("second_begins", &ThreadShare::second_begins, waits)
+        .def("second_ends", &ThreadShare::second_ends, waits)
+        .def("company_comes", &ThreadShare::company_comes, waits)
+        .def("company_goes", &ThreadShare::company_goes, waits);
     nb::class_<Backend>(m, "Backend", "A device ready to compute.")
         .def(nb::init<const std::string &, int, int, bool, bool>(), "device"_a, "threads"_a,
              "poll"_a = default_poll, "exact"_a = false, "stock"_a = false)
+        .def_static(
+            "beside",
+            [](std::shared_ptr<Backend> first, int aside) {
+                return std::make_shared<Backend>(std::move(first), aside);
+            },
+            "first"_a, "aside"_a,
+            "A second one for the same device, whose programs run at the same time, `aside` of the CPU's "
+            "threads "
+            "for them.")
+        .def("company_comes", &Backend::company_comes,
+             "Of a second one: the first one is busy; until `company_goes`, its threads are left to it.")
+        .def("company_goes", &Backend::company_goes)
         .def_prop_ro("info", &Backend::info)
         .def_prop_ro("has_own_operations", &Backend::has_own_operations)
         .def_prop_ro("threads", &Backend::threads)

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <new>
 #include <span>
+#include <stdexcept>
 #include <tuple>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -21,6 +23,8 @@ namespace {
 namespace nb = nanobind;
 
 using Logits = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ManyLogits = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Tokens = nb::ndarray<nb::numpy, std::int32_t, nb::ndim<1>>;
 using Probabilities = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
 
 std::span<const float> view(const Logits &logits) {
@@ -33,6 +37,27 @@ Probabilities probabilities(TokenSampler &sampler, const Logits &logits) {
     nb::capsule owner(values, [](void *pointer) noexcept { delete[] static_cast<float *>(pointer); });
     sampler.probabilities(view(logits), {values, size});
     return Probabilities(values, {size}, owner);
+}
+
+// Whoever fails gets -1, remembers nothing, and can be asked alone for the reason.
+Tokens sample_together(const std::vector<TokenSampler *> &samplers, const ManyLogits &logits,
+                       const std::vector<std::uint64_t> &frames, std::uint64_t codebook) {
+    const std::size_t count = samplers.size(), size = logits.shape(1);
+    if (logits.shape(0) != count || frames.size() != count)
+        throw std::invalid_argument("there must be as many rows of logits and frames as samplers");
+    auto *tokens = new std::int32_t[count];
+    nb::capsule owner(tokens, [](void *pointer) noexcept { delete[] static_cast<std::int32_t *>(pointer); });
+    {
+        const nb::gil_scoped_release release;
+        for (std::size_t i = 0; i < count; ++i) {
+            try {
+                tokens[i] = samplers[i]->sample({logits.data() + i * size, size}, frames[i], codebook);
+            } catch (const std::invalid_argument &) {
+                tokens[i] = -1;
+            }
+        }
+    }
+    return Tokens(tokens, {count}, owner);
 }
 
 void construct(TokenSampler *sampler, bool do_sample, float temperature, std::int32_t top_k, double top_p,
@@ -56,6 +81,11 @@ void bind_sampler(nb::module_ &module) {
         nb::arg("seed"), nb::arg("subsequence"), "The four 32-bit words of Philox4x32-10 for this counter.");
     module.def("philox_uniform", &philox_uniform, nb::arg("seed"), nb::arg("subsequence"),
                "One float32 uniform number in (0, 1], from the first word of the block.");
+
+    module.def("sample_together", &sample_together, nb::arg("samplers"), nb::arg("logits"), nb::arg("frames"),
+               nb::arg("codebook"),
+               "A token for each sampler, int32 [samplers], from logits [samplers, vocabulary]; -1 where one "
+               "fails. Releases the GIL.");
 
     nb::class_<TokenSampler>(module, "TokenSampler", "Draws the tokens of one sequence from their logits.")
         .def("__init__", &construct, nb::kw_only(), nb::arg("do_sample"), nb::arg("temperature"),

@@ -55,26 +55,26 @@ std::vector<int> process_threads() {
 }
 
 void ThreadGovernor::watch(const std::vector<int> &thread_ids) {
-    files_.clear();
     for (const int id : thread_ids) {
         files_.push_back("/proc/self/task/" + std::to_string(id) + "/schedstat");
     }
 }
 
-int ThreadGovernor::threads_for_next_run(Clock::time_point now) {
-    if (threads_ == 1 || files_.empty()) {
-        return threads_;
+int ThreadGovernor::threads_for_next_run(Clock::time_point now, int most) {
+    most = std::min(most, threads_);
+    if (most == 1 || files_.empty()) {
+        return most;
     }
     if (now < single_until_) {
         return 1;
     }
-    if (!trusts_machine_ && !has_free_cores(threads_)) {
+    if (!trusts_machine_ && !has_free_cores(most)) {
         single_until_ =
             now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(first_pause));
         return 1;
     }
     trusts_machine_ = true;
-    return threads_;
+    return most;
 }
 
 void ThreadGovernor::ran(int threads, Clock::time_point begin, Clock::time_point end) {
@@ -82,7 +82,7 @@ void ThreadGovernor::ran(int threads, Clock::time_point begin, Clock::time_point
         return;
     }
     observed_ += std::chrono::duration<double>(end - begin).count();
-    if (observed_ < observation) {
+    if (observed_ < observation_) {
         return;
     }
     double waited = seconds_without_core("/proc/thread-self/schedstat");
@@ -97,10 +97,12 @@ void ThreadGovernor::ran(int threads, Clock::time_point begin, Clock::time_point
     observed_ = 0.0;
     if (busy) {
         trusts_machine_ = false;
+        observation_ = first_observation;
         single_until_ = end + std::chrono::duration_cast<Clock::duration>(pause_);
         pause_ = std::min(pause_ * 2.0, std::chrono::duration<double>(longest_pause));
     } else {
         pause_ = std::chrono::duration<double>(first_pause);
+        observation_ = calm_observation;
     }
 }
 

@@ -21,9 +21,10 @@ public:
     // `threads` is the most it will ever allow. Without the files above it always allows that many.
     explicit ThreadGovernor(int threads) : threads_(threads) {}
 
-    // Watches the threads of a pool, besides the one that calls `ran`.
+    // Watches the threads of a pool, too, besides those of other pools and the one that calls `ran`.
     void watch(const std::vector<int> &thread_ids);
-    int threads_for_next_run(Clock::time_point now);
+    // `most` is how many there are for this run.
+    int threads_for_next_run(Clock::time_point now, int most);
     void ran(int threads, Clock::time_point begin, Clock::time_point end);
 
 private:
@@ -36,8 +37,13 @@ private:
     Clock::time_point single_until_{};
     bool trusts_machine_ = false;  // it had free cores when last looked at, and nothing has gone wrong since
 
-    // A reading costs some microseconds: not after every short run.
-    static constexpr double observation = 0.010;
+    double observation_ = first_observation;  // seconds of parallel runs before it looks again
+
+    // A reading costs some microseconds: not after every short run. Where all was well, threads of this
+    // process that wake up together (the readers of a batch, when all of it has samples) are no reason to
+    // back off: they take their milliseconds and sleep again, which only a longer look tells from a process
+    // that stays.
+    static constexpr double first_observation = 0.010, calm_observation = 0.100;
     // The share of time without a core, per second of running, that counts as a busy machine.
     static constexpr double busy_share = 0.15;
     static constexpr double first_pause = 0.25, longest_pause = 4.0;

@@ -44,10 +44,40 @@ def version() -> str:
 def set_log(receiver: object | None) -> None:
     """Send GGML's log lines to receiver(level, line); None silences them."""
 
+class ThreadShare:
+    """How two backends share the threads of the CPU: for tests."""
+
+    def __init__(self, all: int, aside: int) -> None: ...
+
+    def first_begins(self) -> int: ...
+
+    def first_ends(self) -> None: ...
+
+    def second_begins(self) -> int: ...
+
+    def second_ends(self) -> None: ...
+
+    def company_comes(self) -> None: ...
+
+    def company_goes(self) -> None: ...
+
 class Backend:
     """A device ready to compute."""
 
     def __init__(self, device: str, threads: int, poll: int = 50, exact: bool = False, stock: bool = False) -> None: ...
+
+    @staticmethod
+    def beside(first: Backend, aside: int) -> Backend:
+        """
+        A second one for the same device, whose programs run at the same time, `aside` of the CPU's threads for them.
+        """
+
+    def company_comes(self) -> None:
+        """
+        Of a second one: the first one is busy; until `company_goes`, its threads are left to it.
+        """
+
+    def company_goes(self) -> None: ...
 
     @property
     def info(self) -> DeviceInfo: ...
@@ -407,6 +437,11 @@ def philox_block(seed: int, subsequence: int) -> tuple[int, int, int, int]:
 def philox_uniform(seed: int, subsequence: int) -> float:
     """
     One float32 uniform number in (0, 1], from the first word of the block.
+    """
+
+def sample_together(samplers: Sequence[TokenSampler], logits: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], frames: Sequence[int], codebook: int) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]:
+    """
+    A token for each sampler, int32 [samplers], from logits [samplers, vocabulary]; -1 where one fails. Releases the GIL.
     """
 
 class TokenSampler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,9 @@ STOCK_VARIABLE = "GGTTS_STOCK"
 
 WORKING_ROOM = 300_000_000
 """Bytes beside the weights: driver, caches, intermediate results of a short text."""
+
+THREADS_TO_SHARE = 4
+"""CPU threads, at least, of which some can be set aside for a second engine: with fewer, the first one misses them."""
 
 StateLayout = Mapping[str, tuple[Sequence[int], str]]
 
@@ -107,6 +111,47 @@ class Engine:
     def is_cpu(self) -> bool:
         """Whether the fused CPU operations can run here."""
         return self.backend.has_own_operations
+
+    def beside(self, *, always: bool = False) -> Engine | None:
+        """Return a second engine on the same device, whose programs run while those of this one do.
+
+        Programs of both may use the same weights. On a GPU the second one has a stream of its own. On a CPU it has all
+        threads while this one rests, and a quarter of them while both compute (`company_comes`); its share is small
+        because it is meant for what is bound by arithmetic, and what this one does is bound by memory.
+
+        Args:
+            always: make one on any device, and on a CPU with any number of threads.
+
+        Returns:
+            None where nothing is gained: on a CPU with fewer than 4 threads, and on devices other than NVIDIA's, whose
+            backends are not known to serve two threads at once. Nor where the device does not start again.
+
+        Raises:
+            EngineError: it does not, and there had to be one.
+        """
+        gains = self.threads >= THREADS_TO_SHARE if self.device.kind == "cpu" else "cuda" in self.device.name
+        if not gains and not always:
+            return None
+        twin = copy.copy(self)
+        try:
+            twin.backend = _native.Backend.beside(self.backend, max(1, self.threads // THREADS_TO_SHARE))
+        except _native.DeviceError as error:
+            if always:
+                raise EngineError(str(error)) from error
+            _logger.warning("%s: computing one thing after the other", error)
+            return None
+        return twin
+
+    def company_comes(self) -> None:
+        """Tell a second engine that the first one is busy, also between its runs: threads are left to it.
+
+        That holds until `company_goes`; calls add up.
+        """
+        self.backend.company_comes()
+
+    def company_goes(self) -> None:
+        """The contrary of `company_comes`."""
+        self.backend.company_goes()
 
     def weights(self, path: str | PathLike[str]) -> Weights:
         """Open a GGUF file for this device. Raises ModelFileError when it cannot be used."""

@@ -21,6 +21,8 @@ from .norms import load_norm
 FLASH_HEAD_SIZES = frozenset({64, 80, 96, 112, 128, 256})
 """Head sizes for which the flash attention kernels of every GPU backend exist."""
 
+_SEEN, _HIDDEN = np.float16(0), np.float16(-np.inf)
+
 KEYS_STRIDE = 256
 """GPU flash attention kernels want a multiple of this many keys."""
 
@@ -77,12 +79,13 @@ def needs_mask(config: TransformerConfig, on_cpu: bool) -> bool:
 
 
 def mask_values(places: np.ndarray, keys: int, window: int) -> np.ndarray:
-    """Return the mask, float16 [queries, keys], of queries at `places` [queries]; window 0 is all earlier keys."""
-    distance = places[:, None] - np.arange(keys)[None, :]
+    """Return the mask, float16 [..., keys], of queries at `places` [...]; window 0 is all earlier keys."""
+    distance = places[..., None] - np.arange(keys, dtype=np.int32)
     seen = distance >= 0
     if window:
         seen &= distance < window
-    return np.where(seen, 0, -np.inf).astype(np.float16)
+    mask: np.ndarray = np.where(seen, _SEEN, _HIDDEN)
+    return mask
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, sight: Sight, config: TransformerConfig) -> Tensor:

@@ -118,6 +118,11 @@ class SlotCache:
         return len(self.lengths)
 
     @property
+    def is_masked(self) -> bool:
+        """Whether attention needs a mask, and so reads as many positions as are in use, rounded up."""
+        return self._masked
+
+    @property
     def capacity(self) -> int:
         """Positions that a slot can hold before all have to move."""
         return self._capacity
@@ -249,7 +254,7 @@ class SlotCache:
 
     def _mask(self, places: np.ndarray, visible: int) -> np.ndarray:
         """Return the mask, float16 [slots, 1, tokens, keys]."""
-        return np.stack([mask_values(row, visible, self._config.window)[None] for row in places])
+        return mask_values(places[:, None], visible, self._config.window)
 
     def _rounded(self, positions: int) -> int:
         return positions if not self._masked else -(-positions // KEYS_STRIDE) * KEYS_STRIDE

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..speech.calls import Stage
-from .choices import Choose
+from ..speech.calls import Call, Stage
 from .code_predictor import CodePredictor
 from .code_predictor_batch import predictor_batch
-from .expanded_frame import ExpandedFrame
+from .frames import Clock, FrameAsked, FrameMade, first_codes
 from .kernel_predictor import FrameBatch
 from .talker import Talker, TalkerStep
 from .talker_batch import TalkerBatch, TalkerSlot
@@ -31,62 +31,97 @@ class Prefill:
     taps: Sequence[int | str]
 
 
-@dataclass(frozen=True)
-class Decode:
-    """What `TalkerBatch.decode` is asked for one utterance: its next input, [width]."""
+@dataclass(frozen=True, eq=False)
+class NextFrame:
+    """Asks for the next frame of an utterance."""
 
     slot: TalkerSlot
-    row: FloatArray
-
-
-@dataclass(frozen=True)
-class Expand:
-    """What `CodePredictorBatch.expand` is asked for one utterance: the talker's state [width] and code 0."""
-
-    hidden: FloatArray
-    first: int
-    choose: Choose
+    asked: FrameAsked
 
 
 class PrefillStage(Stage[Prefill, TalkerStep]):
-    """Prompts, one in each step, so that newcomers do not keep those waiting who speak already."""
+    """Prompts: in each step one, or as many as take no longer than the frames of those who speak already."""
 
-    at_once = 1
+    def __init__(self, talker: TalkerBatch, frames: FrameStage) -> None:
+        self._talker, self._frames = talker, frames
+        self._seconds = 0.0  # of one prompt, lately
 
-    def __init__(self, talker: TalkerBatch) -> None:
-        self._talker = talker
+    def pick(self, waiting: Sequence[Call[Prefill, TalkerStep]]) -> list[Call[Prefill, TalkerStep]]:
+        """Return the first ones."""
+        fitting = int(self._frames.seconds / self._seconds) if self._seconds else 1
+        return list(waiting[: max(1, fitting)])
 
     def run(self, arguments: Sequence[Prefill]) -> list[TalkerStep | Exception]:
         """Begin sequences."""
-        return [
-            self._talker.prefill(asked.slot, asked.prompt, frames=asked.frames, taps=asked.taps)
-            for asked in arguments
+        return [self._begun(asked) for asked in arguments]
+
+    def _begun(self, asked: Prefill) -> TalkerStep | Exception:
+        clock = Clock()
+        try:
+            return self._talker.prefill(asked.slot, asked.prompt, frames=asked.frames, taps=asked.taps)
+        except Exception as error:
+            return error
+        finally:
+            self._seconds = clock.lap()
+
+
+class FrameStage(Stage[NextFrame, FrameMade]):
+    """The next frames of all: one run of the talker, one draw of first codes, one run of the code predictor.
+
+    Attributes:
+        seconds: what the last ones took.
+    """
+
+    def __init__(self, talker: TalkerBatch, predictor: FrameBatch) -> None:
+        self._talker, self._predictor = talker, predictor
+        self.seconds = 0.0
+
+    def run(self, arguments: Sequence[NextFrame]) -> list[FrameMade | Exception]:
+        """Make a frame for each utterance that goes on."""
+        clock = Clock()
+        asked = [one.asked for one in arguments]
+        logits, hiddens = self._heard(arguments)
+        talker_seconds = clock.lap()
+        firsts = first_codes(asked, logits)
+        answers: list[FrameMade | Exception] = [
+            first if isinstance(first, Exception) else FrameMade(None, hidden, talker_seconds, 0.0)
+            for first, hidden in zip(firsts, hiddens, strict=True)
         ]
+        going = [
+            place
+            for place, first in enumerate(firsts)
+            if not isinstance(first, Exception) and first != asked[place].sampler.end_token
+        ]
+        drawing_seconds = clock.lap()
+        if going:
+            known = hiddens if len(going) == len(asked) else hiddens[going]
+            choices = [asked[place].sampler.others(asked[place].frame) for place in going]
+            expanded = self._predictor.expand(known, [firsts[place] for place in going], choices)  # type: ignore[misc]
+            predictor_seconds = clock.lap()
+            for place, frame in zip(going, expanded, strict=True):
+                answers[place] = (
+                    frame
+                    if isinstance(frame, Exception)
+                    else FrameMade(frame, hiddens[place], talker_seconds, predictor_seconds)
+                )
+            self.seconds = talker_seconds + drawing_seconds + predictor_seconds
+        return answers
 
-
-class DecodeStage(Stage[Decode, TalkerStep]):
-    """The talker's next positions."""
-
-    def __init__(self, talker: TalkerBatch) -> None:
-        self._talker = talker
-
-    def run(self, arguments: Sequence[Decode]) -> list[TalkerStep]:
-        """Add a position to each sequence."""
-        rows = np.stack([asked.row for asked in arguments])
-        return self._talker.decode([asked.slot for asked in arguments], rows)
-
-
-class ExpandStage(Stage[Expand, ExpandedFrame]):
-    """The code predictor's frames."""
-
-    def __init__(self, predictor: FrameBatch) -> None:
-        self._predictor = predictor
-
-    def run(self, arguments: Sequence[Expand]) -> list[ExpandedFrame | Exception]:
-        """Complete a frame for each utterance."""
-        hiddens = np.stack([asked.hidden for asked in arguments])
-        firsts = [asked.first for asked in arguments]
-        return self._predictor.expand(hiddens, firsts, [asked.choose for asked in arguments])
+    def _heard(self, arguments: Sequence[NextFrame]) -> tuple[FloatArray, FloatArray]:
+        """Return what the talker says to each: logits [n, vocabulary] and hidden states [n, width]."""
+        later = [place for place, one in enumerate(arguments) if one.asked.heard is None]
+        if not later:
+            steps = [one.asked.heard for one in arguments if one.asked.heard]
+            return np.stack([step.logits for step in steps]), np.stack([step.hidden for step in steps])
+        rows = np.stack([arguments[place].asked.before for place in later])
+        rows += np.stack([arguments[place].asked.text for place in later])
+        logits, hiddens = self._talker.decode_arrays([arguments[place].slot for place in later], rows)
+        if len(later) == len(arguments):
+            return logits, hiddens
+        known = [one.asked.heard for one in arguments]
+        said = iter(zip(logits, hiddens, strict=True))
+        pairs = [(step.logits, step.hidden) if step else next(said) for step in known]
+        return np.stack([pair[0] for pair in pairs]), np.stack([pair[1] for pair in pairs])
 
 
 class GiveWayStage(Stage[None, None]):
@@ -110,10 +145,9 @@ class Batch:
         self.talker = TalkerBatch(talker, kv_type)
         self.predictor = predictor_batch(predictor, kv_type, capacity)
         self.give_way = GiveWayStage()
-        self.prefill = PrefillStage(self.talker)
-        self.decode = DecodeStage(self.talker)
-        self.expand = ExpandStage(self.predictor)
-        self.stages = (self.give_way, self.prefill, self.decode, self.expand)
+        self.frames = FrameStage(self.talker, self.predictor)
+        self.prefill = PrefillStage(self.talker, self.frames)
+        self.stages: tuple[Stage[Any, Any], ...] = (self.give_way, self.prefill, self.frames)
 
     @contextmanager
     def lend(self) -> Iterator[BatchSession]:
@@ -155,13 +189,9 @@ class BatchSession:
         """`TalkerSession.prefill`."""
         return await self._batch.prefill.call(Prefill(self._slot, prompt, frames, taps))
 
-    async def decode(self, row: FloatArray) -> TalkerStep:
-        """`TalkerSession.decode`."""
-        return await self._batch.decode.call(Decode(self._slot, row))
-
-    async def expand(self, hidden: FloatArray, first: int, choose: Choose) -> ExpandedFrame:
-        """`CodePredictorSession.expand`."""
-        return await self._batch.expand.call(Expand(hidden, first, choose))
+    async def frame(self, asked: FrameAsked) -> FrameMade:
+        """Make the next frame, or find that there is none."""
+        return await self._batch.frames.call(NextFrame(self._slot, asked))
 
     async def give_way(self) -> None:
         """Let others take a step, in the middle of long work of another kind."""

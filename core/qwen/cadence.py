@@ -68,12 +68,37 @@ class Cadence:
         self, frames: AsyncIterable[NDArray[np.int32]]
     ) -> AsyncGenerator[NDArray[np.int32], None]:
         """Yield frames [codebooks] in batches [n, codebooks], the last one as large as what is left."""
-        sizes = self.sizes()
-        size, batch = next(sizes), []
+        gathering = Gathering(self)
         async for frame in frames:
-            batch.append(frame)
-            if len(batch) >= size and not (len(batch) < self.most_unheard and self.unheard()):
-                yield np.stack(batch)
-                size, batch = next(sizes), []
-        if batch:
-            yield np.stack(batch)
+            batch = gathering.add(frame)
+            if batch is not None:
+                yield batch
+        batch = gathering.rest()
+        if batch is not None:
+            yield batch
+
+
+class Gathering:
+    """Frames [codebooks] on their way into batches [n, codebooks]."""
+
+    def __init__(self, cadence: Cadence) -> None:
+        self._cadence = cadence
+        self._sizes = cadence.sizes()
+        self._size = next(self._sizes)
+        self._frames: list[NDArray[np.int32]] = []
+
+    def add(self, frame: NDArray[np.int32]) -> NDArray[np.int32] | None:
+        """Take a frame; return the batch that it completes."""
+        frames, cadence = self._frames, self._cadence
+        frames.append(frame)
+        if len(frames) < self._size or (len(frames) < cadence.most_unheard and cadence.unheard()):
+            return None
+        self._size = next(self._sizes)
+        return self.rest()
+
+    def rest(self) -> NDArray[np.int32] | None:
+        """Return the frames that are left, if any."""
+        if not self._frames:
+            return None
+        batch, self._frames = np.stack(self._frames), []
+        return batch

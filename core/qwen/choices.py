@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..sampling import SamplingOptions
+from ..sampling import SamplingOptions, TokenSampler, sample_together
 
 FloatArray = NDArray[np.float32]
 
@@ -25,13 +25,54 @@ class SampledChoice:
         seed: of the utterance.
         frame: number of the frame.
         draw: the chain on the host, (frame, logits [entries], codebook) -> code.
+        sampler: what `draw` draws by.
     """
 
     options: SamplingOptions
     seed: int
     frame: int
     draw: Callable[[int, FloatArray, int], int]
+    sampler: TokenSampler
 
     def __call__(self, logits: FloatArray, codebook: int) -> int:
         """Draw the code of a codebook."""
         return self.draw(self.frame, logits, codebook)
+
+
+def sampled(choices: Sequence[Choose]) -> list[SampledChoice] | None:
+    """Return choices that all say what they do; None if one does not."""
+    known = [choice for choice in choices if type(choice) is SampledChoice]
+    return known if len(known) == len(choices) else None
+
+
+class Choices:
+    """The choices of several frames, made together where they are known.
+
+    Attributes:
+        failures: what the choices of a frame raised, by its place.
+    """
+
+    def __init__(self, choices: Sequence[Choose]) -> None:
+        self.failures: dict[int, Exception] = {}
+        self._choices = choices
+        known = sampled(choices)
+        self._samplers = None if known is None else [choice.sampler for choice in known]
+        self._frames = [] if known is None else [choice.frame for choice in known]
+
+    def codes(self, logits: FloatArray, codebook: int) -> NDArray[np.int32]:
+        """Return a code for each frame, int32 [frames], from logits [frames, entries]; 0 where there is none."""
+        if self._samplers is None:
+            return np.array([self._one(place, row, codebook) for place, row in enumerate(logits)], np.int32)
+        codes = sample_together(self._samplers, logits, self._frames, codebook)
+        if codes.min() < 0:
+            for place in np.flatnonzero(codes < 0):
+                codes[place] = self._one(int(place), logits[place], codebook)
+        return codes
+
+    def _one(self, place: int, logits: FloatArray, codebook: int) -> int:
+        if place not in self.failures:
+            try:
+                return self._choices[place](logits, codebook)
+            except Exception as error:
+                self.failures[place] = error
+        return 0

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine import Engine, Graph, Program, Tensor, Weights
+from ..engine import Engine, Graph, Program, Tensor, Weights, WeightScope
 from ..formats.qwen import TalkerFile
 from ..nn.config import USUAL, Arithmetic, TransformerConfig
 from ..nn.kv_cache import CacheView, KVCache
@@ -21,12 +21,23 @@ from ..nn.transformer import Transformer
 from .choices import Choose
 from .code_embeddings import CodeEmbeddings
 from .expanded_frame import ExpandedFrame
-from .kernel_predictor import FrameSession, KernelPredictor, KernelSession
+from .kernel_predictor import SCOPE, FrameSession, KernelPredictor, KernelSession
 
 FloatArray = NDArray[np.float32]
 
 MakeView = Callable[[Graph], CacheView | SlotsView]
 """Returns keys and values as a graph sees them."""
+
+
+class PredictorNetwork:
+    """The weights of the code predictor as layers."""
+
+    def __init__(self, scope: WeightScope, config: TransformerConfig, codebooks: int) -> None:
+        # Absent where talker and predictor are equally wide.
+        self.input_projection = Linear(scope, "mtp_proj") if "mtp_proj.weight" in scope else None
+        self.transformer = Transformer(scope, config)
+        self.output_norm = load_norm(scope, "output_norm", config.norm_eps)
+        self.heads = [Linear(scope, f"lm_head.{index}") for index in range(codebooks - 1)]
 
 
 class CodePredictor:
@@ -47,12 +58,16 @@ class CodePredictor:
         self.codebooks = file.codebooks
         self.talker_width = file.talker.width
         self.config = TransformerConfig(**asdict(file.code_predictor), arithmetic=arithmetic)
-        scope = weights.scope("code_pred.")
-        # Absent where talker and predictor are equally wide.
-        self.input_projection = Linear(scope, "mtp_proj") if "mtp_proj.weight" in scope else None
-        self.transformer = Transformer(scope, self.config)
-        self.output_norm = load_norm(scope, "output_norm", self.config.norm_eps)
-        self.heads = [Linear(scope, f"lm_head.{index}") for index in range(file.codebooks - 1)]
+
+    @property
+    def network(self) -> PredictorNetwork:
+        """What programs are made of. Weights that only the kernel reads are never brought to the device for it."""
+        with self._opening:
+            return self._network
+
+    @cached_property
+    def _network(self) -> PredictorNetwork:
+        return PredictorNetwork(self._weights.scope(SCOPE), self.config, self.codebooks)
 
     @property
     def kernel(self) -> KernelPredictor | None:
@@ -83,13 +98,13 @@ class CodePredictor:
         x [talker width, frames * tokens], frame by frame, to "logits" [entries, frames] of code start + tokens - 1; and
         of one frame the stages that `CodePredictorSession.trace` returns, where it is traced.
         """
-        graph = self.engine.graph()
+        network, graph = self.network, self.engine.graph()
         x = graph.input("x", (self.talker_width, frames * tokens))
-        projected = x if self.input_projection is None else self.input_projection(x)
+        projected = x if network.input_projection is None else network.input_projection(x)
         view = make_view(graph)
-        streams = list(self.transformer.residuals(projected, view.positions, view))
-        final = self.output_norm(streams[-1])
-        outputs = {"logits": self.heads[start + tokens - 2](_last_of_each(final, frames))}
+        streams = list(network.transformer.residuals(projected, view.positions, view))
+        final = network.output_norm(streams[-1])
+        outputs = {"logits": network.heads[start + tokens - 2](_last_of_each(final, frames))}
         if traced:
             outputs |= {"projected": projected, "final": final}
             outputs |= {f"layer{index}": stream for index, stream in enumerate(streams)}

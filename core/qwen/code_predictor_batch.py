@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..engine import Program
 from ..nn.slot_cache import SlotCache
-from .choices import Choose
+from .choices import Choices, Choose
 from .code_predictor import CodePredictor
 from .expanded_frame import ExpandedFrame
 from .kernel_predictor import FrameBatch, KernelBatch
@@ -49,23 +49,18 @@ class CodePredictorBatch:
         codes[:, 0] = firsts
         rows = embeddings.rows(codes[:, 0])
         totals = rows.copy()
-        failures: dict[int, Exception] = {}
+        chosen = Choices(choices)
         programs = self._programs_for(count)
         x = np.stack([hiddens, rows], axis=1).reshape(2 * count, -1)
         for codebook in range(1, codebooks):
             logits = programs[codebook - 1](x=x)["logits"].reshape(count, -1)
-            for index in range(count):
-                if index not in failures:
-                    try:
-                        codes[index, codebook] = choices[index](logits[index], codebook)
-                    except Exception as error:
-                        failures[index] = error
+            codes[:, codebook] = chosen.codes(logits, codebook)
             x = embeddings.rows(codes[:, codebook], codebook)
             totals += x
-        return [
-            failures[index] if index in failures else ExpandedFrame(codes[index], totals[index])
-            for index in range(count)
-        ]
+        frames: list[ExpandedFrame | Exception] = list(map(ExpandedFrame, codes, totals))
+        for index, error in chosen.failures.items():
+            frames[index] = error
+        return frames
 
     def clear(self) -> None:
         """Let go of memory and programs."""

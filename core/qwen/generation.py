@@ -9,14 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EngineError, UsageError
-from ..formats.qwen import TalkerFile
-from ..sampling import Draws, SamplingOptions, TokenRules, TokenSampler
+from ..errors import UsageError
 from ..speech.calls import alone
 from ..speech.stream import StopReason
 from ..speech.timings import Stopwatch
-from .choices import Choose, SampledChoice
-from .expanded_frame import ExpandedFrame
+from .frames import RESERVED_IDS, Clock, FrameAsked, FrameMade, FrameSampler
 from .guard import Guard
 from .kernel_predictor import FrameSession
 from .prompt import Prompt
@@ -25,62 +22,10 @@ from .talker import TalkerSession, TalkerStep
 FloatArray = NDArray[np.float32]
 
 
+__all__ = ["RESERVED_IDS", "AnySession", "FrameSampler", "Session", "Utterance"]
+
 NoteStage = Callable[[str, NDArray[Any]], None]
 """Is given a stage of the model by its name in `core.speech.dump`."""
-
-RESERVED_IDS = 1024
-"""The last ids of the talker's vocabulary name languages, voices and control codes, and are no sound."""
-
-MINIMUM_FRAMES = 2
-"""No utterance ends before that many frames."""
-
-
-class FrameSampler:
-    """Draws the codes of one utterance by the chain of the official package (`generate` of both its models).
-
-    A code depends on its logits, the seed, its frame and its codebook, and on the first codes of earlier frames.
-    """
-
-    def __init__(
-        self, file: TalkerFile, talker: SamplingOptions, predictor: SamplingOptions, seed: int
-    ) -> None:
-        draws = Draws(seed, file.codebooks)
-        rules = TokenRules(
-            end_token=file.tokens.codec_end,
-            suppress=(file.vocabulary - RESERVED_IDS, file.vocabulary),
-            minimum_tokens=MINIMUM_FRAMES,
-        )
-        self.end_token = file.tokens.codec_end
-        self._talker = TokenSampler(talker, draws, rules)
-        self._predictor = TokenSampler(predictor, draws)
-        self._predictor_options, self._seed = predictor, seed
-
-    def first(self, frame: int, logits: FloatArray) -> int:
-        """Draw the first code of a frame, or the end token, from logits [vocabulary].
-
-        Raises:
-            EngineError: the logits are no numbers.
-        """
-        return _sample(self._talker, logits, frame, 0)
-
-    def other(self, frame: int, logits: FloatArray, codebook: int) -> int:
-        """Draw another code of a frame from logits [entries].
-
-        Raises:
-            EngineError: the logits are no numbers.
-        """
-        return _sample(self._predictor, logits, frame, codebook)
-
-    def others(self, frame: int) -> SampledChoice:
-        """Return what draws the other codes of a frame, here or on a device."""
-        return SampledChoice(self._predictor_options, self._seed, frame, self.other)
-
-
-def _sample(sampler: TokenSampler, logits: FloatArray, frame: int, codebook: int) -> int:
-    try:
-        return sampler.sample(logits, frame, codebook)
-    except ValueError as error:
-        raise EngineError(f"the model went astray at frame {frame}, codebook {codebook}: {error}") from error
 
 
 class AnySession(Protocol):
@@ -101,11 +46,8 @@ class AnySession(Protocol):
     async def prefill(self, prompt: FloatArray, *, frames: int, taps: Sequence[int | str]) -> TalkerStep:
         """`TalkerSession.prefill`."""
 
-    async def decode(self, row: FloatArray) -> TalkerStep:
-        """`TalkerSession.decode`."""
-
-    async def expand(self, hidden: FloatArray, first: int, choose: Choose) -> ExpandedFrame:
-        """`CodePredictorSession.expand`."""
+    async def frame(self, asked: FrameAsked) -> FrameMade:
+        """Make the next frame, or find that there is none."""
 
     async def give_way(self) -> None:
         """Let others take a step, in the middle of long work of another kind."""
@@ -137,13 +79,17 @@ class Session:
         """`TalkerSession.prefill`."""
         return self.talker.prefill(prompt, frames=frames, taps=taps)
 
-    async def decode(self, row: FloatArray) -> TalkerStep:
-        """`TalkerSession.decode`."""
-        return self.talker.decode(row)
-
-    async def expand(self, hidden: FloatArray, first: int, choose: Choose) -> ExpandedFrame:
-        """`CodePredictorSession.expand`."""
-        return self.predictor.expand(hidden, first, choose)
+    async def frame(self, asked: FrameAsked) -> FrameMade:
+        """Make the next frame, or find that there is none."""
+        clock = Clock()
+        step = asked.heard or self.talker.decode(asked.before + asked.text)
+        talker_seconds = clock.lap() if asked.heard is None else 0.0
+        first = asked.sampler.first(asked.frame, step.logits)
+        if first == asked.sampler.end_token:
+            return FrameMade(None, step.hidden, talker_seconds, 0.0)
+        clock.lap()
+        expanded = self.predictor.expand(step.hidden, first, asked.sampler.others(asked.frame))
+        return FrameMade(expanded, step.hidden, talker_seconds, clock.lap())
 
     async def give_way(self) -> None:
         """There are no others."""
@@ -191,27 +137,29 @@ class Utterance:
             UsageError: the prompt does not fit the context of the model.
             EngineError: the device failed or ran out of memory.
         """
-        session, prompt = self._session, self._prompt
-        step = await self._begin()
+        prompt, stopwatch = self._prompt, self._stopwatch
+        heard: TalkerStep | None = await self._begin()
+        before = text = prompt.padding
         for frame in range(self._max_frames):
-            first = self._sampler.first(frame, step.logits)
-            if first == self._sampler.end_token:
+            made = await self._session.frame(FrameAsked(frame, self._sampler, heard, before, text))
+            heard = None
+            stopwatch.add("talker", made.talker_seconds)
+            stopwatch.add("predictor", made.predictor_seconds)
+            if frame == 1 and self._note:
+                self._note("next-emb-step0", before + text)
+                self._note("talker-hidden-step1", made.hidden)
+            if made.expanded is None:
                 self.stop = "end_of_speech"
                 return
-            with self._stopwatch.measure("predictor"):
-                expanded = await session.expand(step.hidden, first, self._sampler.others(frame))
-            self._stopwatch.mark("first_frame")
-            yield expanded.codes
-            self.stop = self._reason_to_stop(frame, expanded.codes)
+            if frame == 0:
+                stopwatch.mark("first_frame")
+                if self._note:
+                    self._note("codes-step0", made.expanded.codes)
+            yield made.expanded.codes
+            self.stop = self._reason_to_stop(frame, made.expanded.codes)
             if self.stop:
                 return
-            row = expanded.embedding + prompt.text_row(frame)
-            with self._stopwatch.measure("talker"):
-                step = await session.decode(row)
-            if frame == 0 and self._note:
-                self._note("codes-step0", expanded.codes)
-                self._note("next-emb-step0", row)
-                self._note("talker-hidden-step1", step.hidden)
+            before, text = made.expanded.embedding, prompt.text_row(frame)
 
     def _reason_to_stop(self, frame: int, codes: NDArray[np.int32]) -> StopReason | None:
         """Return why there will be no frame after this one, None if there may be."""

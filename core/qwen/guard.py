@@ -82,10 +82,17 @@ class RepetitionDetector:
     def __init__(self) -> None:
         self._recent: deque[bytes] = deque(maxlen=_LONGEST_CYCLE)
         self._runs = [0] * (_LONGEST_CYCLE + 1)
+        self._running = False
 
     def add(self, codes: NDArray[np.int32]) -> int | None:
         """Take note of the codes of the next frame; return the frames of a cycle that does not end, if any."""
         frame = codes.tobytes()
+        if frame not in self._recent:
+            if self._running:
+                self._runs, self._running = [0] * (_LONGEST_CYCLE + 1), False
+            self._recent.append(frame)
+            return None
+        self._running = True
         looping: int | None = None
         for cycle, earlier in enumerate(reversed(self._recent), start=1):
             self._runs[cycle] = self._runs[cycle] + 1 if frame == earlier else 0

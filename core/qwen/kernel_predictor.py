@@ -17,7 +17,7 @@ from ..engine import Engine, Weights
 from ..engine.predictor_plan import FrameDraw, PredictorPlan, PredictorSizes
 from ..errors import EngineError
 from ..formats.qwen import TalkerFile
-from .choices import Choose, SampledChoice
+from .choices import Choose, SampledChoice, sampled
 from .code_embeddings import CodeEmbeddings
 from .expanded_frame import ExpandedFrame
 
@@ -105,7 +105,12 @@ class KernelPredictor:
         found = self.plan.expand(
             np.stack([hiddens, rows], axis=1), [frame_draw(choice) for choice in choices]
         )
-        return [_frame(*frame) for frame in zip(firsts, found.codes, found.sums, choices, strict=True)]
+        codes = np.concatenate([np.asarray(firsts, np.int32)[:, None], found.codes], axis=1)
+        frames: list[ExpandedFrame | Exception] = list(map(ExpandedFrame, codes, found.sums))
+        for place, codebook in zip(*np.nonzero(found.codes < 0), strict=True):
+            if isinstance(frames[place], ExpandedFrame):
+                frames[place] = _astray(choices[place].frame, int(codebook) + 1)
+        return frames
 
 
 def frame_draw(choice: SampledChoice) -> FrameDraw:
@@ -121,22 +126,17 @@ def frame_draw(choice: SampledChoice) -> FrameDraw:
     )
 
 
-def _frame(
-    first: int, codes: NDArray[np.int32], embedding: FloatArray, choice: SampledChoice
-) -> ExpandedFrame | EngineError:
-    astray = np.flatnonzero(codes < 0)
-    if astray.size:
-        return EngineError(
-            f"the model went astray at frame {choice.frame}, codebook {astray[0] + 1}: its logits are no numbers"
-        )
-    return ExpandedFrame(np.concatenate([np.array([first], np.int32), codes]), embedding)
+def _astray(frame: int, codebook: int) -> EngineError:
+    return EngineError(
+        f"the model went astray at frame {frame}, codebook {codebook}: its logits are no numbers"
+    )
 
 
 def _known(choices: Sequence[Choose]) -> list[SampledChoice] | None:
     """Return the choices where the kernel can make all of them."""
-    known = [choice for choice in choices if isinstance(choice, SampledChoice)]
-    fits = all(choice.options.repetition_penalty == 1 for choice in known)
-    return known if fits and len(known) == len(choices) else None
+    known = sampled(choices)
+    fits = known is not None and all(choice.options.repetition_penalty == 1 for choice in known)
+    return known if fits else None
 
 
 class KernelBatch:

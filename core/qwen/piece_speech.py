@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from ..formats.qwen import TalkerFile
 from ..speech.observer import Observer
 from ..speech.stream import Account, AudioChunk, StopReason
-from .cadence import STREAM_FRAMES, Cadence
-from .codec import AnyDecoderStream, CodecDecoder, DecoderSnapshot, SharedLane
+from .cadence import Cadence
+from .codec import CodecDecoder, DecoderSnapshot
+from .codec_lines import CodecLine, CodecLines
 from .content_cache import ContentCache
+from .decoding import Decoding
 from .generation import AnySession, FrameSampler, Utterance
 from .guard import Guard
 from .long_text import Anchor, Piece, piece_seed
@@ -44,7 +46,7 @@ class Equipment:
     """The parts of a model that speaking takes; all requests share them.
 
     Attributes:
-        streams: begins streams of the decoder: the decoder itself, or a lane that speeches in a batch share.
+        lines: begins streams of the decoder, for speeches by themselves or for those of a batch.
     """
 
     file: TalkerFile
@@ -53,7 +55,7 @@ class Equipment:
     prompts: PromptBuilder
     sessions: Sessions
     decoder: CodecDecoder
-    streams: CodecDecoder | SharedLane
+    lines: CodecLines
     encoders: VoiceEncoders
     snapshots: ContentCache[DecoderSnapshot] = field(default_factory=lambda: ContentCache(SNAPSHOTS_KEPT))
 
@@ -98,8 +100,7 @@ class PieceSpeech:
             codes.append(frame)
             yield frame
         if self._leaves_anchor and codes:
-            with self._equipment.streams.stream() as stream:
-                self._leave_anchor(np.stack(codes), stream(np.stack(codes)), stream)
+            await self._decode_for_anchor(np.stack(codes))
 
     async def parts(
         self, session: AnySession, cadence: Cadence
@@ -107,19 +108,25 @@ class PieceSpeech:
         """Yield codes [n, codebooks] and their samples, batch by batch."""
         kept: list[tuple[Codes, FloatArray]] = []
         keeping = self._noting or self._leaves_anchor
-        with await self._decoder_stream(session) as stream:
-            async with aclosing(cadence.batches(self._utter(session))) as batches:
-                async for codes in batches:
-                    if len(codes) > STREAM_FRAMES:
-                        await session.give_way()
-                    with self._stopwatch.measure("codec"):
-                        samples = stream(codes)
-                    if keeping:
-                        kept.append((codes, samples))
-                    yield codes, samples
+        with await self._line(session) as line:
+            decoding = Decoding(line, cadence, self._stopwatch)
+            async with aclosing(self._utter(session)) as frames:
+                async for frame in frames:
+                    decoding.add(frame)
+                    while decoding.due:
+                        part = await decoding.next()
+                        if keeping:
+                            kept.append(part)
+                        yield part
+            decoding.end()
+            while decoding.due:
+                part = await decoding.next()
+                if keeping:
+                    kept.append(part)
+                yield part
             if kept:
                 all_codes, all_samples = (np.concatenate(values) for values in zip(*kept, strict=True))
-                self._finish(all_codes, all_samples, stream)
+                await self._finish(all_codes, all_samples, line)
 
     async def chunks(self, cadence: Cadence) -> AsyncGenerator[AudioChunk, None]:
         """Yield the samples of the parts as chunks, with a session of its own."""
@@ -128,12 +135,21 @@ class PieceSpeech:
                 async for codes, samples in parts:
                     yield AudioChunk(samples, len(codes), self._piece.number, self._piece.count)
 
-    def _finish(self, codes: Codes, samples: FloatArray, stream: AnyDecoderStream) -> None:
+    async def _finish(self, codes: Codes, samples: FloatArray, line: CodecLine) -> None:
         if self._noting:
             self._observer.stage("codes-full", codes)
             self._observer.stage("output-audio", samples)
         if self._leaves_anchor:
-            self._leave_anchor(codes, samples, stream)
+            await self._leave_anchor(codes, samples, line)
+
+    async def _decode_for_anchor(self, codes: Codes) -> None:
+        widest = self._equipment.decoder.widest
+        with self._equipment.lines.line() as line:
+            pieces = [
+                await line.hand_over(codes[begin : begin + widest], awaited=True)
+                for begin in range(0, len(codes), widest)
+            ]
+            await self._leave_anchor(codes, np.concatenate(pieces), line)
 
     async def _utter(self, session: AnySession) -> AsyncGenerator[Codes, None]:
         """Yield the codes [codebooks] of the frames."""
@@ -191,35 +207,41 @@ class PieceSpeech:
             self._note_prompt(prompt)
         return prompt
 
-    async def _decoder_stream(self, session: AnySession) -> AnyDecoderStream:
+    async def _line(self, session: AnySession) -> CodecLine:
         """Begin to decode where the reference ends, as one recording that goes on; without one, at silence."""
         equipment, voice = self._equipment, self._request.voice
         if self._voice is not None:
-            return equipment.streams.stream(self._voice.decoder)
+            return equipment.lines.line(self._voice.decoder)
         if voice is None or voice.codes is None:
-            return equipment.streams.stream()
-        return equipment.streams.stream(await self._behind(voice.codes, session))
+            return equipment.lines.line()
+        return equipment.lines.line(await self._behind(voice.codes, session))
 
     async def _behind(self, codes: Codes, session: AnySession) -> DecoderSnapshot:
         """Return the codec's memory behind a reference, computed piece by piece unless it is known."""
         equipment, key = self._equipment, (codes.shape, codes.tobytes())
-        with equipment.streams.stream() as stream:
-            for begin in range(0, len(codes), equipment.decoder.widest):
+        widest = equipment.decoder.widest
+        snapshot: DecoderSnapshot | None = None
+        with equipment.lines.line() as line:
+            for begin in range(0, len(codes), widest):
                 await session.give_way()
                 known = equipment.snapshots.find(key)
                 if known is not None:
                     return known
                 with self._stopwatch.measure("codec"):
-                    stream.prime(codes[begin : begin + equipment.decoder.widest])
-            return equipment.snapshots.get(key, stream.snapshot)
+                    piece = codes[begin : begin + widest]
+                    snapshot = await line.prime(piece, last=begin + widest >= len(codes))
+            if snapshot is None:  # there is no reference to speak of
+                snapshot = await line.snapshot()
+        made = snapshot
+        return equipment.snapshots.get(key, lambda: made)
 
-    def _leave_anchor(self, codes: Codes, samples: FloatArray, stream: AnyDecoderStream) -> None:
-        """Become the voice of the next pieces, decoded by `stream`, unless this one was cut off."""
+    async def _leave_anchor(self, codes: Codes, samples: FloatArray, line: CodecLine) -> None:
+        """Become the voice of the next pieces, decoded by `line`, unless this one was cut off."""
         if self.stop != "end_of_speech":
             return
         with self._stopwatch.measure("prompt"):
             embedding = self._equipment.encoders.own_embedding(samples)
-        self.anchor = Anchor(Reference(codes, self._piece.text), embedding, stream.snapshot())
+        self.anchor = Anchor(Reference(codes, self._piece.text), embedding, await line.snapshot())
 
     def _note_prompt(self, prompt: Prompt) -> None:
         note = self._observer.stage

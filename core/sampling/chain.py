@@ -5,6 +5,7 @@ minimum length, suppressed ids, then temperature, top-k, top-p, and one draw in 
 arithmetic is native (`native/sampler.cpp`); this module names it and checks what a user may get wrong.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from ... import _native
 from ..errors import UsageError
 from ..limits import LARGEST_COUNT, PENALTY, TEMPERATURE
 
-__all__ = ["Draws", "SamplingOptions", "TokenRules", "TokenSampler"]
+__all__ = ["Draws", "SamplingOptions", "TokenRules", "TokenSampler", "sample_together"]
 
 _NO_TOKEN = -1
 
@@ -136,3 +137,24 @@ class TokenSampler:
     def drawn(self) -> int:
         """How many tokens were drawn so far."""
         return self._chain.drawn
+
+
+def sample_together(
+    samplers: Sequence[TokenSampler],
+    logits: npt.NDArray[np.float32],
+    frames: Sequence[int],
+    codebook: int = 0,
+) -> npt.NDArray[np.int32]:
+    """Choose and remember a token of each of some samplers, no sampler twice: what each would choose by itself.
+
+    Args:
+        samplers: one for each row.
+        logits: [samplers, vocabulary], float32.
+        frames: which frame each is at.
+        codebook: of all of them.
+
+    Returns:
+        int32 [samplers]; -1 where `sample` would raise a ValueError.
+    """
+    chains = [sampler._chain for sampler in samplers]
+    return _native.sample_together(chains, logits, frames, codebook)

@@ -28,6 +28,10 @@ class Stage(ABC, Generic[Argument, Result]):
 
     at_once: int | None = None
 
+    def pick(self, waiting: Sequence[Call[Argument, Result]]) -> list[Call[Argument, Result]]:
+        """Return those calls that are made next, of some that wait, the oldest first."""
+        return list(waiting[: self.at_once])
+
     @abstractmethod
     def run(self, arguments: Sequence[Argument]) -> Sequence[Result | Exception]:
         """Answer every argument in order, with an exception where that one alone failed.
@@ -42,19 +46,28 @@ class Stage(ABC, Generic[Argument, Result]):
 
 
 class Call(Generic[Argument, Result]):
-    """One call: awaited by a speech, made by a scheduler together with others of its stage."""
+    """One call: awaited by a speech, made by a scheduler together with others of its stage.
+
+    It may be made before it is awaited, by a `Background`.
+
+    Attributes:
+        settled: it was made.
+    """
 
     def __init__(self, stage: Stage[Argument, Result], argument: Argument) -> None:
         self.stage = stage
         self.argument = argument
+        self.settled = False
         self._outcome: Result | Exception | None = None
 
     def settle(self, outcome: Result | Exception) -> None:
         """Take note of what came of it."""
         self._outcome = outcome
+        self.settled = True
 
     def __await__(self) -> Generator[Call[Argument, Result], None, Result]:
-        yield self
+        if not self.settled:
+            yield self
         outcome, self._outcome = self._outcome, None
         try:
             if isinstance(outcome, Exception):

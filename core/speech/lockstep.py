@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import EngineError
+from .background import Background
 from .calls import Call, Stage, completed, make_calls
 from .stream import Account, AudioChunk, Cancelled
 
@@ -98,9 +99,16 @@ class Lockstep:
     """
 
     def __init__(
-        self, capacity: int, stages: Sequence[Stage[Any, Any]], release: Callable[[], None] | None
+        self,
+        capacity: int,
+        stages: Sequence[Stage[Any, Any]],
+        release: Callable[[], None] | None,
+        background: Background[Any, Any] | None = None,
     ) -> None:
         self._capacity = capacity
+        self._background = background
+        if background is not None:
+            background.on_settled(self._wake)
         self._stages = tuple(stages)
         self._release = release
         # Reentrant, as the garbage collector may close a forgotten stream at any point of this thread's work.
@@ -176,7 +184,9 @@ class Lockstep:
                     speech.account.cancelled.set()
             self._news.notify_all()
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
+        if thread is None and self._background is not None:
+            self._background.close()
+        elif thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def _run(self) -> None:
@@ -193,10 +203,27 @@ class Lockstep:
         with self._lock:
             while not self._closed:
                 self._admit()
-                if any(speech.cancelled or not speech.pausing for speech in self._active):
+                if any(map(self._can_go_on, self._active)):
+                    self._tell_company(True)
                     return True
+                self._tell_company(False)
                 self._news.wait()
             return False
+
+    def _can_go_on(self, speech: Speech) -> bool:
+        call = speech.call
+        if speech.cancelled or (call is None and not speech.pausing):
+            return True
+        return call is not None and (call.settled or call.stage in self._stages)
+
+    def _tell_company(self, here: bool) -> None:
+        """Let the other thread know whether this one computes."""
+        if self._background is not None:
+            self._background.company(here)
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._news.notify_all()
 
     def _admit(self) -> None:
         wanted: deque[Speech] = deque()
@@ -216,13 +243,23 @@ class Lockstep:
         for speech in list(self._active):
             if speech.cancelled:
                 self._end(speech)
-            elif speech.call is None:
+            elif speech.call is None or speech.call.settled:
                 self._advance(speech)
         for stage in self._stages:
-            together = [speech for speech in self._active if _awaits(speech, stage)][: stage.at_once]
-            if together:
-                make_calls([speech.call for speech in together if speech.call])
-            for speech in together:
+            asking = {id(speech.call): speech for speech in self._active if _awaits(speech, stage)}
+            if asking:
+                calls = stage.pick([speech.call for speech in asking.values() if speech.call])
+                make_calls(calls)
+                for call in calls:
+                    self._advance(asking[id(call)])
+            self._resume_settled()
+
+    def _resume_settled(self) -> None:
+        """Let those go on whose calls the other thread has made."""
+        if self._background is None:
+            return
+        for speech in list(self._active):
+            if speech.call is not None and speech.call.settled and not speech.cancelled:
                 self._advance(speech)
 
     def _advance(self, speech: Speech) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ..closing import Closing
 from ..errors import UsageError
+from .background import Background
 from .calls import Stage
 from .lockstep import Lockstep, Speech, Task
 from .observer import Observer
@@ -65,6 +66,7 @@ class Scheduler(Closing, Generic[Asked, Request]):
         *,
         stages: Sequence[Stage[Any, Any]] = (),
         release: Callable[[], None] | None = None,
+        background: Background[Any, Any] | None = None,
     ) -> None:
         """Use `QwenTTS.scheduler` or `OmniVoice.scheduler`; this is what they call.
 
@@ -74,6 +76,7 @@ class Scheduler(Closing, Generic[Asked, Request]):
             capacity: how many requests are spoken at a time.
             stages: the kinds of calls, in the order in which one step of the batch makes them.
             release: lets go of the memory of the batch; called once, by the thread of the scheduler, at its end.
+            background: makes calls of another stage meanwhile; `release` closes it.
 
         Raises:
             UsageError: the capacity is below 1.
@@ -82,7 +85,7 @@ class Scheduler(Closing, Generic[Asked, Request]):
             raise UsageError(f"{capacity} requests cannot be spoken at once: at least 1 is needed")
         self._begin = begin
         self._capacity = capacity
-        self._lockstep = Lockstep(capacity, stages, release)
+        self._lockstep = Lockstep(capacity, stages, release, background)
         self._finalizer = weakref.finalize(self, self._lockstep.close)
 
     def submit(

@@ -54,6 +54,10 @@ class Stopwatch:
         finally:
             self._parts[part] += perf_counter() - begin
 
+    def add(self, part: str, seconds: float) -> None:
+        """Add time that somebody else has measured to a part."""
+        self._parts[part] += seconds
+
     def mark(self, moment: str) -> None:
         """Note when something happens for the first time."""
         self._marks.setdefault(moment, self._now() - self._begin)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from .batch import CodecBatch
+from .batch import BatchStream, CodecBatch
 from .decoder import CodecDecoder, DecoderStream
 from .encoder import CodecEncoder
 from .lanes import DecoderSnapshot
-from .shared_lane import AnyDecoderStream, SharedLane
 
 __all__ = [
-    "AnyDecoderStream",
+    "BatchStream",
     "CodecBatch",
     "CodecDecoder",
     "CodecEncoder",
     "DecoderSnapshot",
     "DecoderStream",
-    "SharedLane",
 ]

@@ -23,6 +23,9 @@ FRAMES_ELSEWHERE = 64
 """The same on other devices: beyond it a run takes longer and not less for each frame, and intermediate results more
 memory (about 10 MB a frame with a codec of full size)."""
 
+SMALL_RUN = 16
+"""Up to so many frames, a run takes about as long on such a device whether some of its lanes are idle or not."""
+
 
 class CodecBatch:
     """Any number of streams that come and go, up to `capacity` of which are decoded at once.
@@ -207,7 +210,7 @@ def most_frames(engine: Engine) -> int:
 def _without_much_padding(count: int, width: int) -> int:
     """Return how many of `count` streams to run at once where a run has a power of two of them.
 
-    Small runs take as long whether lanes are idle or not; in large ones no more than a quarter of them should be.
+    In large runs no more than a quarter of the lanes should be idle.
     """
     padded = 1 << (count - 1).bit_length()
-    return count if padded * width <= FRAMES_ON_CPU or 4 * count > 3 * padded else padded // 2
+    return count if padded * width <= SMALL_RUN or 4 * count > 3 * padded else padded // 2

@@ -21,9 +21,9 @@ from ggtts.core.formats.dump import read_dump
 from ggtts.core.nn import kv_cache, slot_cache
 from ggtts.core.nn.attention import FLASH_HEAD_SIZES
 from ggtts.core.qwen import talker_batch
-from ggtts.core.qwen.batch import ExpandStage
+from ggtts.core.qwen.batch import FrameStage
 from ggtts.core.qwen.cadence import STREAM_FRAMES, UNHEARD_FRAMES
-from ggtts.core.qwen.codec.shared_lane import VisitingStream
+from ggtts.core.qwen.codec_stage import CodecStage, Prime, is_wide
 from ggtts.core.qwen.demo import demo_paths
 from ggtts.core.qwen.generation import FrameSampler
 from ggtts.core.qwen.model import QwenTTS, SpeechStream, Voice
@@ -187,17 +187,17 @@ def test_a_reference_is_decoded_once_for_all_who_begin_together(
     open_tiny: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     primed: list[int] = []
-    original = VisitingStream.prime
+    original = CodecStage.run
 
-    def counted(self: VisitingStream, codes: np.ndarray) -> None:
-        primed.append(len(codes))
-        original(self, codes)
+    def counted(self: CodecStage, arguments: Any) -> Any:
+        primed.extend(len(asked.codes) for asked in arguments if isinstance(asked, Prime))
+        return original(self, arguments)
 
     base = open_tiny("Qwen3-TTS-12Hz-0.6B-Base")
     width = base.info.talker.width
     voice = Voice(np.ones(width, np.float32), np.ones((40, 16), np.int32), "Some text.")
     base.close()
-    monkeypatch.setattr(VisitingStream, "prime", counted)
+    monkeypatch.setattr(CodecStage, "run", counted)
     with base.scheduler(4) as scheduler:
         for stream in [scheduler.submit("Hi.", voice=voice, seed=1, max_frames=2) for _ in range(4)]:
             read(stream)
@@ -247,7 +247,7 @@ def test_the_end_of_the_context(open_tiny: Open, tiny_gguf: Callable[..., Any], 
 
 
 def test_a_failure_of_one(model: QwenTTS, expected: list[Said], monkeypatch: pytest.MonkeyPatch) -> None:
-    original = FrameSampler.other
+    original = FrameSampler.others
     astray = model.resolve("Bad.", speaker="ryan", seed=666)
     seeds: dict[int, int] = {}
     first_seen = FrameSampler.__init__
@@ -256,13 +256,16 @@ def test_a_failure_of_one(model: QwenTTS, expected: list[Said], monkeypatch: pyt
         seeds[id(self)] = arguments[-1]
         first_seen(self, *arguments)
 
-    def failing(self: FrameSampler, frame: int, logits: np.ndarray, codebook: int) -> int:
-        if seeds[id(self)] == astray.seed and (frame, codebook) == (2, 7):
-            raise EngineError("the model went astray")
-        return original(self, frame, logits, codebook)
+    def failing(self: FrameSampler, frame: int) -> Any:
+        def draw(logits: np.ndarray, codebook: int) -> int:
+            if (frame, codebook) == (2, 7):
+                raise EngineError("the model went astray")
+            return self.other(frame, logits, codebook)
+
+        return draw if seeds[id(self)] == astray.seed else original(self, frame)
 
     monkeypatch.setattr(FrameSampler, "__init__", seeded)
-    monkeypatch.setattr(FrameSampler, "other", failing)
+    monkeypatch.setattr(FrameSampler, "others", failing)
     with model.scheduler(8) as scheduler:
         bad = scheduler.submit(astray)
         streams = [scheduler.submit(text, **options) for text, options in REQUESTS]
@@ -275,15 +278,15 @@ def test_a_failure_of_one(model: QwenTTS, expected: list[Said], monkeypatch: pyt
 def test_a_failing_device_fails_for_all_and_the_next_ones_go_on(
     model: QwenTTS, expected: list[Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, runs = ExpandStage.run, [0]
+    original, runs = FrameStage.run, [0]
 
-    def failing(self: ExpandStage, arguments: Any) -> Any:
+    def failing(self: FrameStage, arguments: Any) -> Any:
         runs[0] += 1
         if runs[0] == 6:
             raise EngineError("the device is gone")
         return original(self, arguments)
 
-    monkeypatch.setattr(ExpandStage, "run", failing)
+    monkeypatch.setattr(FrameStage, "run", failing)
     text, options = REQUESTS[5]
     with model.scheduler(2) as scheduler:
         streams = [scheduler.submit(text, **options) for _ in range(3)]
@@ -359,19 +362,19 @@ def test_chunks_that_are_waited_for_are_as_always(model: QwenTTS) -> None:
 
 
 def test_one_wide_batch_of_the_codec_in_a_step(model: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
-    decode, expand = VisitingStream.__call__, ExpandStage.run
+    decode, expand = CodecStage.run, FrameStage.run
     wide = [0]
 
-    def decoded(self: VisitingStream, codes: np.ndarray) -> np.ndarray:
-        wide[-1] += len(codes) > STREAM_FRAMES
-        return decode(self, codes)
+    def decoded(self: CodecStage, arguments: Any) -> Any:
+        wide[-1] += sum(map(is_wide, arguments))
+        return decode(self, arguments)
 
-    def expanded(self: ExpandStage, arguments: Any) -> Any:
+    def expanded(self: FrameStage, arguments: Any) -> Any:
         wide.append(0)
         return expand(self, arguments)
 
-    monkeypatch.setattr(VisitingStream, "__call__", decoded)
-    monkeypatch.setattr(ExpandStage, "run", expanded)
+    monkeypatch.setattr(CodecStage, "run", decoded)
+    monkeypatch.setattr(FrameStage, "run", expanded)
     text, options = REQUESTS[5]
     with model.scheduler(5) as scheduler:
         streams = [scheduler.submit(text, ahead=None, **options) for _ in range(5)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ggtts.core.audio.joins import Joiner
 from ggtts.core.errors import UsageError
-from ggtts.core.qwen import generation
+from ggtts.core.qwen import frames
 from ggtts.core.qwen.guard import most_frames
 from ggtts.core.qwen.long_text import (
     ANCHOR_WORDS,
@@ -217,7 +217,7 @@ def test_voices_that_are_given_need_no_reference(custom: QwenTTS, monkeypatch: p
 
 def endless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the end of speech out of the model's reach."""
-    monkeypatch.setattr(generation, "MINIMUM_FRAMES", 1 << 30)
+    monkeypatch.setattr(frames, "MINIMUM_FRAMES", 1 << 30)
 
 
 @pytest.mark.parametrize("name", ["one_word", "interjection_zh", "symbols_only", "maths_and_kaomoji"])

@@ -142,7 +142,7 @@ class Replay(FrameSampler):
 
     def first(self, frame: int, logits: np.ndarray) -> int:
         drawn = int(self.case["talker_draws"][frame])
-        self._compare(self._talker, logits, self.case["talker_probs"][frame])
+        self._compare(self.talker, logits, self.case["talker_probs"][frame])
         forced = np.full(len(logits), -np.inf, np.float32)
         forced[drawn] = 0
         return super().first(frame, forced)
@@ -153,7 +153,7 @@ class Replay(FrameSampler):
     def other(self, frame: int, logits: np.ndarray, codebook: int) -> int:
         index = 15 * frame + codebook - 1
         if index < len(self.case["cp_probs"]):
-            self._compare(self._predictor, logits, self.case["cp_probs"][index])
+            self._compare(self.predictor, logits, self.case["cp_probs"][index])
         return int(self.case["cp_draws"][index])
 
     def _compare(self, sampler: TokenSampler, logits: np.ndarray, expected: np.ndarray) -> None:

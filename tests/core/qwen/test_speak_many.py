@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ggtts.core.errors import EngineError, UsageError
-from ggtts.core.qwen.batch import ExpandStage
+from ggtts.core.qwen.batch import FrameStage
 from ggtts.core.qwen.model import QwenTTS, Speech, SpeechRequest
 from ggtts.core.qwen.requests import Sampling
 from ggtts.core.speech.lockstep import THREAD_NAME
@@ -166,13 +166,14 @@ def test_pieces_at_once_sound_as_in_turn(open_tiny: Open, name: str, parallel: i
 
 def test_a_made_up_voice_is_made_up_first(base: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
     together: list[int] = []
-    original = ExpandStage.run
+    original = FrameStage.run
 
-    def counted(self: ExpandStage, arguments: Any) -> Any:
-        together.append(len(arguments))
-        return original(self, arguments)
+    def counted(self: FrameStage, arguments: Any) -> Any:
+        made = original(self, arguments)
+        together.append(sum(frame.expanded is not None for frame in made))
+        return made
 
-    monkeypatch.setattr(ExpandStage, "run", counted)
+    monkeypatch.setattr(FrameStage, "run", counted)
     speech = base.speak(STORY, split=7, seed=3, max_frames=40, parallel=8)
     first = base.speak(FIRST, split=False, seed=3, max_frames=40)
     assert together[: first.frames] == [1] * first.frames
@@ -223,15 +224,15 @@ def test_another_thread_may_close(model: QwenTTS) -> None:
 
 
 def test_a_failure_of_a_piece(model: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
-    original, runs = ExpandStage.run, [0]
+    original, runs = FrameStage.run, [0]
 
-    def failing(self: ExpandStage, arguments: Any) -> Any:
+    def failing(self: FrameStage, arguments: Any) -> Any:
         runs[0] += 1
         if runs[0] == 9:
             raise EngineError("the device is gone")
         return original(self, arguments)
 
-    monkeypatch.setattr(ExpandStage, "run", failing)
+    monkeypatch.setattr(FrameStage, "run", failing)
     with pytest.raises(EngineError, match="the device is gone"):
         model.speak(STORY, split=7, parallel=4, **OPTIONS)
     assert threads() == []

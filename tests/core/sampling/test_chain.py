@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from ggtts.core.errors import UsageError
-from ggtts.core.sampling import Draws, SamplingOptions, TokenRules, TokenSampler
+from ggtts.core.sampling import Draws, SamplingOptions, TokenRules, TokenSampler, sample_together
 
 GREEDY = SamplingOptions(do_sample=False)
 
@@ -132,3 +132,40 @@ def test_codebook_must_lie_within_the_frame() -> None:
 def test_options_outside_their_range_are_refused(values: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="is not usable: it must be"):
         SamplingOptions(**values)  # type: ignore[arg-type]
+
+
+def test_together_each_draws_what_it_draws_alone() -> None:
+    chains = [
+        SamplingOptions(do_sample=False),
+        SamplingOptions(temperature=0.7, top_k=5),
+        SamplingOptions(top_p=0.8, repetition_penalty=1.3),
+    ]
+    values = np.random.default_rng(1).normal(0, 2, (20, 3, 40)).astype(np.float32)
+    together, apart = (
+        [TokenSampler(chain, Draws(seed, 4)) for seed, chain in enumerate(chains)] for _ in range(2)
+    )
+    for step, rows in enumerate(values):
+        frames = [step, step + 7, 2 * step]
+        drawn = sample_together(together, rows, frames, codebook=2)
+        alone = [one.sample(row, frame, 2) for one, row, frame in zip(apart, rows, frames, strict=True)]
+        assert drawn.dtype == np.int32
+        assert drawn.tolist() == alone
+    assert [one.history for one in together] == [one.history for one in apart]
+
+
+def test_together_a_failure_is_marked_and_forgotten() -> None:
+    samplers = [TokenSampler(SamplingOptions(), Draws(seed, 1)) for seed in range(3)]
+    rows = np.zeros((3, 5), np.float32)
+    rows[1, 2] = np.nan
+    drawn = sample_together(samplers, rows, [0, 0, 0])
+    assert (drawn >= 0).tolist() == [True, False, True]
+    assert [one.drawn for one in samplers] == [1, 0, 1]
+    with pytest.raises(ValueError, match="is not a number"):
+        samplers[1].sample(rows[1], 0)
+
+
+def test_together_needs_a_row_for_each() -> None:
+    samplers = [TokenSampler(SamplingOptions(), Draws(0, 1))]
+    with pytest.raises(ValueError, match="as many rows"):
+        sample_together(samplers, np.zeros((2, 5), np.float32), [0])
+    assert len(sample_together([], np.zeros((0, 5), np.float32), [])) == 0

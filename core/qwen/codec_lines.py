@@ -1,0 +1,245 @@
+"""How the codes of a piece of speech reach the codec: at once, or beside what else is computed.
+
+A line is one stream of the decoder. What is handed over to it is decoded in order; with a line that works beside, the
+next frames are made meanwhile.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..closing import Closing
+from ..engine import Engine
+from ..speech.background import Background
+from ..speech.calls import Call
+from .codec import CodecBatch, CodecDecoder, DecoderSnapshot
+from .codec_stage import CodecAnswer, CodecStage, CodecWork, Decode, Forget, Place, Prime, Snapshot
+
+FloatArray = NDArray[np.float32]
+Codes = NDArray[np.int32]
+
+WIDE_TOGETHER = 8
+"""How many wide pieces are computed at once beside generation: those who join wait for one such run, at most."""
+
+BESIDE_THREAD_NAME = "ggtts-codec"
+
+
+class Handed(Protocol):
+    """Codes on their way: awaited, they are samples float32 [n].
+
+    Attributes:
+        settled: the samples are there.
+    """
+
+    @property
+    def settled(self) -> bool:
+        """Whether nobody would have to wait."""
+
+    def __await__(self) -> Generator[Any, None, FloatArray]:
+        """Wait for the samples."""
+
+
+class CodecLine(Closing):
+    """One stream of the decoder.
+
+    Attributes:
+        beside: what is handed over is decoded while its speech goes on.
+    """
+
+    beside: bool
+
+    @abstractmethod
+    def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
+        """Let codes [frames, codebooks] be decoded behind the others; `awaited` if nothing else is done meanwhile."""
+
+    @abstractmethod
+    async def prime(self, codes: Codes, *, last: bool) -> DecoderSnapshot | None:
+        """Go on behind codes whose samples nobody wants; return where the stream stands then if they are the `last`."""
+
+    @abstractmethod
+    async def snapshot(self) -> DecoderSnapshot:
+        """Copy where the stream stands behind all that was handed over."""
+
+
+class CodecLines(Protocol):
+    """Begins lines."""
+
+    def line(self, snapshot: DecoderSnapshot | None = None) -> CodecLine:
+        """Begin a stream, at silence or where the snapshot of another stream was taken."""
+
+
+class OwnLines:
+    """Lines of speeches that are made alone, each on the thread of its reader."""
+
+    def __init__(self, decoder: CodecDecoder, beside: Engine | None) -> None:
+        """`beside` is the second engine, where the decoder is on one: then each line has a thread, too."""
+        self._decoder, self._beside = decoder, beside
+
+    def line(self, snapshot: DecoderSnapshot | None = None) -> CodecLine:
+        """Begin a stream."""
+        return OwnLine(self._decoder, snapshot, self._beside)
+
+
+class _Done:
+    """Samples that are there."""
+
+    settled = True
+
+    def __init__(self, samples: FloatArray) -> None:
+        self._samples = samples
+
+    def __await__(self) -> Generator[Any, None, FloatArray]:
+        return self._taken().__await__()
+
+    async def _taken(self) -> FloatArray:
+        return self._samples
+
+
+class _OnItsWay:
+    """Samples that another thread makes. Nobody else waits here: it blocks."""
+
+    def __init__(self, future: Future[FloatArray], engine: Engine) -> None:
+        self._future, self._engine = future, engine
+
+    @property
+    def settled(self) -> bool:
+        return self._future.done()
+
+    def __await__(self) -> Generator[Any, None, FloatArray]:
+        return self._taken().__await__()
+
+    async def _taken(self) -> FloatArray:
+        self._engine.company_goes()
+        try:
+            return self._future.result()
+        finally:
+            self._engine.company_comes()
+
+
+class OwnLine(CodecLine):
+    """A line of a speech by itself. What is awaited at once is decoded by its own thread, without any hop."""
+
+    def __init__(
+        self, decoder: CodecDecoder, snapshot: DecoderSnapshot | None, engine: Engine | None
+    ) -> None:
+        self.beside = engine is not None
+        self._stream = decoder.stream(snapshot)
+        self._engine = engine
+        self._worker: ThreadPoolExecutor | None = None
+        self._last: Future[FloatArray] | None = None
+
+    def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
+        """Decode at once, or let the worker do it behind what it has."""
+        if self._engine is None or (awaited and (self._last is None or self._last.done())):
+            return _Done(self._stream(codes))
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, BESIDE_THREAD_NAME)
+            self._engine.company_comes()
+        self._last = self._worker.submit(self._stream, codes)
+        return _OnItsWay(self._last, self._engine)
+
+    async def prime(self, codes: Codes, *, last: bool) -> DecoderSnapshot | None:
+        """Go on behind codes."""
+        self._stream.prime(codes)
+        return self._stream.snapshot() if last else None
+
+    async def snapshot(self) -> DecoderSnapshot:
+        """Copy where the stream stands."""
+        if self._worker is None:
+            return self._stream.snapshot()
+        return self._worker.submit(self._stream.snapshot).result()
+
+    def close(self) -> None:
+        """End the stream, when the piece at hand is done."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.shutdown(wait=True, cancel_futures=True)
+            assert self._engine is not None
+            self._engine.company_goes()
+        self._stream.close()
+
+
+class BatchLines:
+    """Lines of speeches in a batch, which are decoded together: by their scheduler, or by a thread of their own.
+
+    Attributes:
+        stage: of the scheduler, where it has to make the calls.
+        background: the thread, where there is one.
+    """
+
+    def __init__(self, decoder: CodecDecoder, capacity: int, beside: Engine | None) -> None:
+        """`beside` is the second engine, where the decoder is on one."""
+        self._batch = CodecBatch(decoder, capacity)
+        self.stage = CodecStage(self._batch, 1 if beside is None else WIDE_TOGETHER)
+        self.background = None if beside is None else Background(self.stage, _company_of(beside))
+
+    def line(self, snapshot: DecoderSnapshot | None = None) -> CodecLine:
+        """Begin a stream; what it needs is allocated when it is first computed."""
+        return BatchLine(self, Place(snapshot))
+
+    def call(self, work: CodecWork) -> Call[CodecWork, CodecAnswer]:
+        """Return a call, which is on its way already if there is a thread for it."""
+        return self.stage.call(work) if self.background is None else self.background.call(work)
+
+    def clear(self) -> None:
+        """End the thread, and let go of memory and programs, when no line goes on."""
+        if self.background is not None:
+            self.background.close()
+        self._batch.clear()
+
+
+def _company_of(engine: Engine) -> Callable[[bool], None]:
+    return lambda here: engine.company_comes() if here else engine.company_goes()
+
+
+class BatchLine(CodecLine):
+    """A line among others."""
+
+    def __init__(self, lines: BatchLines, place: Place) -> None:
+        self.beside = lines.background is not None
+        self._lines = lines
+        self._place: Place | None = place
+        self._asked: deque[Call[CodecWork, CodecAnswer]] = deque()
+
+    def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
+        """Ask for samples together with others."""
+        return cast(Handed, self._call(Decode(self._begun(), codes)))
+
+    async def prime(self, codes: Codes, *, last: bool) -> DecoderSnapshot | None:
+        """Go on behind codes."""
+        return cast("DecoderSnapshot | None", await self._call(Prime(self._begun(), codes, last)))
+
+    async def snapshot(self) -> DecoderSnapshot:
+        """Copy where the stream stands."""
+        return cast(DecoderSnapshot, await self._call(Snapshot(self._begun())))
+
+    def close(self) -> None:
+        """End the stream; what it waits for is not made any more."""
+        place, self._place = self._place, None
+        if place is None:
+            return
+        background = self._lines.background
+        if background is None:
+            place.close()
+        else:
+            background.drop(self._asked)
+            background.call(Forget(place))
+
+    def _begun(self) -> Place:
+        if self._place is None:
+            raise ValueError("the stream is closed")
+        return self._place
+
+    def _call(self, work: CodecWork) -> Call[CodecWork, CodecAnswer]:
+        while self._asked and self._asked[0].settled:
+            self._asked.popleft()
+        call = self._lines.call(work)
+        self._asked.append(call)
+        return call

@@ -1,0 +1,70 @@
+"""The frames of a piece of speech on their way through the codec."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..speech.timings import Stopwatch
+from .cadence import Cadence, Gathering
+from .codec_lines import CodecLine, Handed
+
+FloatArray = NDArray[np.float32]
+Codes = NDArray[np.int32]
+
+MOST_AHEAD = 32
+"""Frames that a codec beside generation may be behind (2.6 s): a slower one slows generation down."""
+
+
+class Decoding:
+    """Gathers frames into batches, hands these over, and gives their samples in order.
+
+    Where the codec works beside, the samples of a batch are due when they are there, or when too many frames wait; but
+    those of the first batch of a ramp at once: somebody waits for them.
+    """
+
+    def __init__(self, line: CodecLine, cadence: Cadence, stopwatch: Stopwatch) -> None:
+        self._line = line
+        self._gathering = Gathering(cadence)
+        self._stopwatch = stopwatch
+        self._under_way: deque[tuple[Codes, Handed]] = deque()
+        self._ahead = 0
+        self._awaited = cadence.ramp
+
+    def add(self, frame: Codes) -> None:
+        """Take the codes [codebooks] of a frame."""
+        batch = self._gathering.add(frame)
+        if batch is not None:
+            self._hand_over(batch)
+
+    def end(self) -> None:
+        """Take note that there are no more frames."""
+        self._awaited = True
+        batch = self._gathering.rest()
+        if batch is not None:
+            self._hand_over(batch)
+
+    @property
+    def due(self) -> bool:
+        """Whether the next samples are to be taken before more frames are made."""
+        under_way = self._under_way
+        if not under_way:
+            return False
+        return self._awaited or self._ahead > MOST_AHEAD or not self._line.beside or under_way[0][1].settled
+
+    async def next(self) -> tuple[Codes, FloatArray]:
+        """Return the codes [n, codebooks] of the next batch and its samples, once they are there."""
+        codes, handed = self._under_way.popleft()
+        with self._stopwatch.measure("codec"):
+            samples = await handed
+        self._ahead -= len(codes)
+        self._awaited = self._awaited and bool(self._under_way)
+        return codes, samples
+
+    def _hand_over(self, codes: Codes) -> None:
+        with self._stopwatch.measure("codec"):
+            handed = self._line.hand_over(codes, awaited=self._awaited)
+        self._under_way.append((codes, handed))
+        self._ahead += len(codes)

@@ -1,0 +1,143 @@
+"""One frame of an utterance: what is asked for it, and what becomes of it.
+
+Between two frames of an utterance lies one call: the talker hears the last frame and names the first code of the
+next, and the code predictor adds the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import EngineError
+from ..formats.qwen import TalkerFile
+from ..sampling import Draws, SamplingOptions, TokenRules, TokenSampler, sample_together
+from .choices import SampledChoice
+from .expanded_frame import ExpandedFrame
+from .talker import TalkerStep
+
+FloatArray = NDArray[np.float32]
+
+RESERVED_IDS = 1024
+"""The last ids of the talker's vocabulary name languages, voices and control codes, and are no sound."""
+
+MINIMUM_FRAMES = 2
+"""No utterance ends before that many frames."""
+
+FAILED = -1
+"""What `sample_together` draws where it cannot."""
+
+
+class FrameSampler:
+    """Draws the codes of one utterance by the chain of the official package (`generate` of both its models).
+
+    A code depends on its logits, the seed, its frame and its codebook, and on the first codes of earlier frames.
+    """
+
+    def __init__(
+        self, file: TalkerFile, talker: SamplingOptions, predictor: SamplingOptions, seed: int
+    ) -> None:
+        draws = Draws(seed, file.codebooks)
+        rules = TokenRules(
+            end_token=file.tokens.codec_end,
+            suppress=(file.vocabulary - RESERVED_IDS, file.vocabulary),
+            minimum_tokens=MINIMUM_FRAMES,
+        )
+        self.end_token = file.tokens.codec_end
+        self.talker = TokenSampler(talker, draws, rules)
+        self.predictor = TokenSampler(predictor, draws)
+        self._predictor_options, self._seed = predictor, seed
+
+    def first(self, frame: int, logits: FloatArray) -> int:
+        """Draw the first code of a frame, or the end token, from logits [vocabulary].
+
+        Raises:
+            EngineError: the logits are no numbers.
+        """
+        return _sample(self.talker, logits, frame, 0)
+
+    def other(self, frame: int, logits: FloatArray, codebook: int) -> int:
+        """Draw another code of a frame from logits [entries].
+
+        Raises:
+            EngineError: the logits are no numbers.
+        """
+        return _sample(self.predictor, logits, frame, codebook)
+
+    def others(self, frame: int) -> SampledChoice:
+        """Return what draws the other codes of a frame, here or on a device."""
+        return SampledChoice(self._predictor_options, self._seed, frame, self.other, self.predictor)
+
+
+@dataclass(frozen=True, eq=False)
+class FrameAsked:
+    """A frame to be made.
+
+    Attributes:
+        frame: its number.
+        sampler: draws its codes.
+        heard: what the talker says after the prompt, for the first frame.
+        before, text: for later ones, what the talker hears: the sum of what the last frame adds, [width], and of its
+            row of text, [width].
+    """
+
+    frame: int
+    sampler: FrameSampler
+    heard: TalkerStep | None
+    before: FloatArray
+    text: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class FrameMade:
+    """What became of it.
+
+    Attributes:
+        expanded: the frame, None where speech ends instead.
+        hidden: [width], the talker's normed state that it was made from.
+        talker_seconds, predictor_seconds: what both took, for all that were made together.
+    """
+
+    expanded: ExpandedFrame | None
+    hidden: FloatArray
+    talker_seconds: float
+    predictor_seconds: float
+
+
+def first_codes(asked: Sequence[FrameAsked], logits: FloatArray) -> list[int | Exception]:
+    """Draw the first code of each of some frames, or its end token, from logits [frames, vocabulary].
+
+    Where one fails, its place has the EngineError.
+    """
+    drawn = sample_together([one.sampler.talker for one in asked], logits, [one.frame for one in asked])
+    codes: list[int | Exception] = drawn.tolist()
+    for place, code in enumerate(codes):
+        if code == FAILED:
+            try:
+                codes[place] = asked[place].sampler.first(asked[place].frame, logits[place])
+            except EngineError as error:
+                codes[place] = error
+    return codes
+
+
+class Clock:
+    """Measures one thing after the other."""
+
+    def __init__(self) -> None:
+        self._last = perf_counter()
+
+    def lap(self) -> float:
+        """Return the seconds since the last lap."""
+        last, self._last = self._last, perf_counter()
+        return self._last - last
+
+
+def _sample(sampler: TokenSampler, logits: FloatArray, frame: int, codebook: int) -> int:
+    try:
+        return sampler.sample(logits, frame, codebook)
+    except ValueError as error:
+        raise EngineError(f"the model went astray at frame {frame}, codebook {codebook}: {error}") from error
