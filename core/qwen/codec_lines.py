@@ -145,7 +145,7 @@ class OwnLine(CodecLine):
 
     def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
         """Decode at once, or let the worker do it behind what it has."""
-        if self._engine is None or self._worker is None and awaited:
+        if self._engine is None or (self._worker is None and awaited):
             return _Done(self._stream(codes))
         if awaited and self._last is not None and self._last.done():
             with _company_away(self._engine):
