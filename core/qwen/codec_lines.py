@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -116,11 +117,18 @@ class _OnItsWay:
         return self._taken().__await__()
 
     async def _taken(self) -> FloatArray:
-        self._engine.company_goes()
-        try:
+        with _company_away(self._engine):
             return self._future.result()
-        finally:
-            self._engine.company_comes()
+
+
+@contextmanager
+def _company_away(engine: Engine) -> Iterator[None]:
+    """Let a second engine have all threads: who computes on the first one waits for it."""
+    engine.company_goes()
+    try:
+        yield
+    finally:
+        engine.company_comes()
 
 
 class OwnLine(CodecLine):
@@ -137,8 +145,11 @@ class OwnLine(CodecLine):
 
     def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
         """Decode at once, or let the worker do it behind what it has."""
-        if self._engine is None or (awaited and (self._last is None or self._last.done())):
+        if self._engine is None or (self._worker is None and awaited):
             return _Done(self._stream(codes))
+        if awaited and self._last is not None and self._last.done():
+            with _company_away(self._engine):
+                return _Done(self._stream(codes))
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, BESIDE_THREAD_NAME)
             self._engine.company_comes()

@@ -190,7 +190,7 @@ class TalkerBatch:
 
 
 def _rounded(count: int) -> int:
-    """Round up so that at most a third is added: 1, 2, 3, 4, 6, 8, 12, 16, 24, ..."""
+    """Round up so that less than a half is added: 1, 2, 3, 4, 6, 8, 12, 16, 24, ..."""
     power = 1 << (count - 1).bit_length()
     return power * 3 // 4 if power >= 4 and count <= power * 3 // 4 else power
 

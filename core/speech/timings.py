@@ -20,7 +20,7 @@ class Timings:
         talker_seconds: all further runs of the talker.
         predictor_seconds: the code predictor, the drawing of its codes included.
         host_seconds: the rest of the frame loop.
-        codec_seconds: codes to samples.
+        codec_seconds: codes to samples; where the codec works meanwhile, what the speech waited for it.
         total_seconds: all of it.
         first_audio_seconds: from the start until the first samples were there.
     """
