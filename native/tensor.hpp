@@ -124,7 +124,7 @@ Tensor copy_to(const Tensor &a, const Tensor &destination);
 Tensor get_rows(const Tensor &table, const Tensor &ids);
 Tensor set_rows(const Tensor &destination, const Tensor &values, const Tensor &ids);
 Tensor rope(const Tensor &a, const Tensor &positions, int dimensions, float theta);
-Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &mask, float scale);
+Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor *mask, float scale);
 Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &positions, float scale,
                  int64_t window, bool causal);
 

@@ -105,7 +105,7 @@ class Step:
     def prompted(self, rows: FloatArray) -> PromptedStep:
         """Return this step for one prompt, given as embeddings [positions, width]."""
         shape, backbone = self.shape, self.backbone
-        inputs = {"prompt": rows, **shape.sequences.feed(backbone.fused), **self._constants()}
+        inputs = {"prompt": rows, **shape.sequences.feed(backbone.attention), **self._constants()}
         if shape.biased:
             padding = np.full(shape.prompt, backbone.file.mask_code, np.int32)
             inputs["padding"] = backbone.text_rows(padding)
@@ -202,7 +202,7 @@ def step_pass(graph: Graph, backbone: Backbone, shape: StepShape) -> tuple[Tenso
         x = x.concat(graph.input("padding", (width, shape.prompt)), 1)
     sequences = shape.sequences
     positions = graph.input("positions", (sequences.total,), "i32")
-    return x, backbone.forward(x, positions, sequences.memory(graph, backbone.fused), shape.wanted)
+    return x, backbone.forward(x, positions, sequences.memory(graph, backbone.attention), shape.wanted)
 
 
 def _look_up(table: Tensor, codes: Tensor, first_rows: Tensor) -> Tensor:
