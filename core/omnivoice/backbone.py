@@ -199,12 +199,11 @@ class Backbone:
 
     def embed(self, rows: Tensor) -> Tensor:
         """rows int32 [frames, codebooks] (GGML order) of the audio table -> embeddings [width, frames]."""
-        frames = rows.shape[0]
-        total: Tensor | None = None
-        for codebook in range(self.file.codebooks):
-            found = self._table.get_rows(rows.slice(1, codebook, 1).reshape(frames))
-            total = found if total is None else total + found
-        assert total is not None, "a file without codebooks is refused when it is opened"
+        frames, codebooks = rows.shape[0], self.file.codebooks
+        found = self._table.get_rows(rows.reshape(frames * codebooks))
+        total = found.slice(1, 0, frames)
+        for codebook in range(1, codebooks):
+            total = total + found.slice(1, codebook * frames, frames)
         return total
 
     def forward(self, x: Tensor, positions: Tensor, memory: JoinedSequences, wanted: tuple[int, int]) -> Pass:
