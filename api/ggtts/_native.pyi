@@ -110,12 +110,12 @@ class Weights:
 
     def __init__(self, backend: Backend, file: GgufFile) -> None: ...
 
-    def matrix(self, names: Sequence[str], instruction_set: str | None = None) -> Tensor:
+    def matrix(self, names: Sequence[str], instruction_set: str | None = None, dtype: str | None = None) -> Tensor:
         """
         Several names are one matrix; `instruction_set` is one of packed_instruction_sets().
         """
 
-    def can_join(self, names: Sequence[str]) -> bool: ...
+    def can_join(self, names: Sequence[str], dtype: str | None = None) -> bool: ...
 
     def tensor(self, name: str, dtype: str | None = None) -> Tensor: ...
 
@@ -314,7 +314,8 @@ class Tensor:
     def rope(self, positions: Tensor, dimensions: int, theta: float) -> Tensor:
         """Rotary embedding over half-split pairs."""
 
-    def flash_attention(self, keys: Tensor, values: Tensor, mask: Tensor, scale: float) -> Tensor: ...
+    def flash_attention(self, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+        """Without a mask every query sees every key."""
 
     def attention(self, keys: Tensor, values: Tensor, positions: Tensor, scale: float, window: int = 0, causal: bool = True) -> Tensor: ...
 
