@@ -385,6 +385,9 @@ class State:
 
     def write(self, name: str, array: Annotated[NDArray, dict(order='C', device='cpu', writable=False)]) -> None: ...
 
+def philox_words(seed: int, counter: int, subsequences: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint32], dict(shape=(None, None))]:
+    """The words, uint32 [4, n], of the blocks `counter` of n subsequences."""
+
 def philox_block(seed: int, subsequence: int) -> tuple[int, int, int, int]:
     """The four 32-bit words of Philox4x32-10 for this counter."""
 
