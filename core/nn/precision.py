@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import math
-import os
-from collections.abc import Sequence
-
-from ..engine import Engine, Tensor, Weights, WeightScope
-from ..errors import UsageError
-
-MATRICES_VARIABLE = "GGTTS_MATRICES"
-"""Environment variable: how a GPU holds matrices that see many positions at a time; "file", "bf16" or "f32"."""
-
-WIDE_TYPE = "bf16"
-"""What such matrices become where nothing else is said."""
-
-_BYTES = {"bf16": 2, "f32": 4}
-
-_logger = logging.getLogger("ggtts.nn")
+from ..engine import Tensor, WeightScope
 
 _HALF = frozenset({"f16", "bf16"})
 
@@ -65,39 +49,3 @@ class ManyPositionsScope(Float32Scope):
     def can_join(self, *names: str) -> bool:
         """Tell whether `matrix` takes these names together."""
         return not any(self.stays_in_file(name) for name in names) and super().can_join(*names)
-
-
-def many_positions_type(engine: Engine, weights: Weights, names: Sequence[str]) -> str | None:
-    """Return the type in which a GPU holds matrices of a file that see a hundred positions and more at a time.
-
-    GGML multiplies quantised matrices with activations rounded to 8 bits, and expands those in float16 for every
-    product. A GPU with tensor cores for floats does better with floats: on an H200 twice as fast, and with less
-    rounding. They take more memory, so they have to fit into half of what is free.
-
-    Returns:
-        None for matrices as the file has them: on the CPU, on a GPU that is not NVIDIA's (which was not measured) or
-        has not the room, where all bits are wanted, and for files in bfloat16 and float32.
-
-    Raises:
-        UsageError: `GGTTS_MATRICES` says something else.
-    """
-    wanted = os.environ.get(MATRICES_VARIABLE)
-    if wanted not in (None, "file", *_BYTES):
-        raise UsageError(f"{MATRICES_VARIABLE}={wanted} is none of: file, {', '.join(_BYTES)}")
-    if wanted == "file" or engine.is_cpu or engine.exact:
-        return None
-    if wanted:
-        return wanted
-    rounded = any(weights.dtype(name) not in _BYTES for name in names)
-    if not rounded or not engine.device.name.startswith("cuda"):
-        return None
-    needed = _BYTES[WIDE_TYPE] * sum(math.prod(weights.shape(name)) for name in names)
-    if 2 * needed <= engine.device.memory_free:
-        return WIDE_TYPE
-    _logger.info(
-        "%s: its matrices stay as they are, as %s they would need %d MB",
-        weights.path,
-        WIDE_TYPE,
-        needed // 1_000_000,
-    )
-    return None

@@ -23,9 +23,9 @@ from ..nn.config import USUAL, Arithmetic, TransformerConfig
 from ..nn.feed_forward import SwiGLU
 from ..nn.joined import AttentionKind, JoinedSequences, Part, side_by_side
 from ..nn.linear import Linear
+from ..nn.many_positions import many_positions_type
 from ..nn.names import QWEN3_NAMES, RenamedScope
 from ..nn.norms import load_norm
-from ..nn.precision import many_positions_type
 from ..nn.transformer import Transformer
 from .prompt import IntArray, OmniPrompt
 
@@ -131,12 +131,13 @@ class Backbone:
         self.weights = weights
         self.config = TransformerConfig(**asdict(file.backbone), arithmetic=arithmetic, many_positions=True)
         matrices = [name for name in weights.names() if name.startswith(("llm.layers.", "audio_heads."))]
-        matrix_type = many_positions_type(engine, weights, matrices)
-        scope = RenamedScope(weights, "llm.", QWEN3_NAMES, matrix_type)
+        self.matrix_type = many_positions_type(engine, weights, matrices)
+        """The type that matrices are held in; None for that of the file."""
+        scope = RenamedScope(weights, "llm.", QWEN3_NAMES, self.matrix_type)
         self._transformer = Transformer(scope, self.config, partial(SwiGLU, many_positions=True))
         self._norm = load_norm(scope, "output_norm", self.config.norm_eps)
         self._table = weights.tensor("audio_embeddings.weight")
-        self._heads = Linear(weights.scope("", matrix_type), "audio_heads")
+        self._heads = Linear(weights.scope("", self.matrix_type), "audio_heads")
         refused = np.zeros(file.audio_vocabulary, np.float32)
         refused[file.mask_code] = -np.inf
         self.forbidden = weights.constant("maskgit.forbidden", refused)

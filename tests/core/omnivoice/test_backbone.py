@@ -12,7 +12,7 @@ from ggtts.core.engine import Engine
 from ggtts.core.errors import UsageError
 from ggtts.core.nn.config import Arithmetic
 from ggtts.core.nn.joined import AttentionKind
-from ggtts.core.nn.precision import MATRICES_VARIABLE
+from ggtts.core.nn.many_positions import MATRICES_VARIABLE
 from ggtts.core.omnivoice import backbone
 from ggtts.core.omnivoice.prompt import OmniPrompt, PromptReference, build_prompt
 from support.comparing import deviation

@@ -9,7 +9,8 @@ import pytest
 
 from ggtts.core.engine import Device, Engine, Weights
 from ggtts.core.errors import UsageError
-from ggtts.core.nn.precision import MATRICES_VARIABLE, WIDE_TYPE, many_positions_type
+from ggtts.core.nn import many_positions
+from ggtts.core.nn.many_positions import MATRICES_VARIABLE, WIDE_TYPE, many_positions_type
 
 VALUES = 1000 * 2000
 
@@ -47,9 +48,14 @@ def chosen(engine: FakeEngine, *types: str) -> str | None:
     return many_positions_type(cast(Engine, engine), cast(Weights, weights), list(weights.types))
 
 
+CAPABILITIES = {"cuda0": (9, 0), "cuda1": (8, 9)}
+
+
 @pytest.fixture(autouse=True)
-def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card for data centres, one that is not, and nothing said."""
     monkeypatch.delenv(MATRICES_VARIABLE, raising=False)
+    monkeypatch.setattr(many_positions, "compute_capability", CAPABILITIES.get)
 
 
 @pytest.mark.parametrize("types", [["q8_0"], ["q4_K", "q6_K"], ["f16"], ["f32", "q8_0"]])
@@ -63,12 +69,13 @@ def test_what_would_be_rounded_is_widened(types: list[str]) -> None:
         FakeEngine(is_cpu=True),
         FakeEngine(exact=True),
         FakeEngine("vulkan0"),
+        FakeEngine("cuda1"),
         FakeEngine("cpu"),
         FakeEngine(free=3 * VALUES),
     ],
 )
 def test_matrices_stay_as_they_are(engine: FakeEngine) -> None:
-    """On the CPU, for comparisons, on cards where it was not measured, and without room."""
+    """On the CPU, for comparisons, on cards that gain nothing, and without room."""
     assert chosen(engine, "q8_0") is None
 
 
