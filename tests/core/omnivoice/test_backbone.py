@@ -17,9 +17,10 @@ from ggtts.core.omnivoice import backbone
 from ggtts.core.omnivoice.prompt import OmniPrompt, PromptReference, build_prompt
 from support.comparing import deviation
 from support.data import OMNIVOICE, Golden
+from support.device import DEVICE
 from support.gguf_editing import edit_gguf
 from support.omnivoice_parts import EAGER, SPEECH_CASES, OmniParts, case_options, speech_case
-from support.tolerances import ACTIVATION
+from support.tolerances import ACTIVATION, USUAL_ARITHMETIC
 
 Load = Callable[[str], Golden]
 STAGES = ["omnivoice_auto_en", "omnivoice_clone", "omnivoice_clone_eager"]
@@ -122,6 +123,20 @@ def test_flash_attention(
     expected = stages(omni, case)
     for key, value in stages(flash, case).items():
         assert deviation(value, expected[key]) < ACTIVATION, key
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU: --device cuda0")
+@pytest.mark.parametrize("name", ["omnivoice_clone", "omnivoice_clone_eager"])
+def test_usual_arithmetic_of_a_device(
+    name: str, omni: OmniParts, tiny_gguf: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without keeping all bits, as everybody runs it."""
+    monkeypatch.delenv("GGTTS_EXACT", raising=False)
+    usual, case = OmniParts.open(tiny_gguf(OMNIVOICE), Engine(DEVICE)), speech_case(name)
+    assert usual.backbone.attention is AttentionKind.FLASH
+    expected = stages(omni, case)
+    for key, value in stages(usual, case).items():
+        assert deviation(value, expected[key]) < USUAL_ARITHMETIC, key
 
 
 @pytest.mark.cpu_only
