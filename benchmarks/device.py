@@ -183,7 +183,8 @@ def omnivoice_steps(engine: Engine, base: str, repeat: int) -> Iterator[Row]:
         step = Step(backbone, StepShape(prompt, frames)).prompted(rows)
         codes = np.full((frames, file.codebooks), file.mask_code, np.int32)
         spent = milliseconds(lambda step=step, codes=codes: step.guess(codes, 2.0), max(5, repeat // 3))  # type: ignore[misc]
-        yield Row(f"MaskGIT step, {prompt} + {frames} positions", spent)
+        held = backbone.matrix_type or "in the file"
+        yield Row(f"MaskGIT step, {prompt} + {frames} positions, matrices as {held}", spent)
 
 
 if __name__ == "__main__":

@@ -51,19 +51,24 @@ void check_attention(const char *operation, const Tensor &q, const Tensor &k, co
 
 }  // namespace
 
-Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &mask, float scale) {
-    const auto graph = common_graph("flash_attention", {&q, &k, &v, &mask});
+Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor *mask, float scale) {
+    const auto graph = common_graph("flash_attention", {&q, &k, &v, mask});
     const int64_t slots = k.raw->ne[3];
     check_attention("flash_attention", q, k, v, slots);
-    require_type("flash_attention", mask, GGML_TYPE_F16);
     const int64_t queries = q.raw->ne[2] / slots;
-    if (mask.raw->ne[0] != k.raw->ne[1] || mask.raw->ne[1] < queries || slots % mask.raw->ne[3] != 0) {
-        refuse("flash_attention", "mask " + describe(mask) + " for " + describe(q) + " and " + describe(k));
+    ggml_tensor *hidden = nullptr;
+    if (mask != nullptr) {
+        require_type("flash_attention", *mask, GGML_TYPE_F16);
+        hidden = dense(*mask).raw;
+        if (hidden->ne[0] != k.raw->ne[1] || hidden->ne[1] < queries || slots % hidden->ne[3] != 0) {
+            refuse("flash_attention",
+                   "mask " + describe(*mask) + " for " + describe(q) + " and " + describe(k));
+        }
     }
     const Tensor by_slot = slots == 1 ? q : reshape(q, {q.raw->ne[0], q.raw->ne[1], queries, slots});
     const Tensor by_head = permute(by_slot, {0, 2, 1, 3});
     ggml_tensor *result =
-        ggml_flash_attn_ext(graph->room(), by_head.raw, k.raw, v.raw, dense(mask).raw, scale, 0.0f, 0.0f);
+        ggml_flash_attn_ext(graph->room(), by_head.raw, k.raw, v.raw, hidden, scale, 0.0f, 0.0f);
     ggml_flash_attn_ext_set_prec(result, GGML_PREC_F32);
     return reshape(node(graph, result), {q.raw->ne[0] * q.raw->ne[1], q.raw->ne[2]});
 }

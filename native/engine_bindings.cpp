@@ -325,6 +325,10 @@ void bind_files(nb::module_ &m) {
         .def("rows", &weight_rows, "name"_a, "ids"_a, "Rows of a matrix as float32 [ids, width].");
 }
 
+std::optional<ggml_type> optional_type(const std::optional<std::string> &name) {
+    return name ? std::optional(parse_type(*name)) : std::nullopt;
+}
+
 void bind_weights(nb::module_ &m) {
     m.def("packed_instruction_sets", &kernels::PackedMatrix::instruction_sets,
           "Of packed quantised matrices: what this processor can run, the best first.");
@@ -333,13 +337,25 @@ void bind_weights(nb::module_ &m) {
                  return std::make_shared<Weights>(std::move(backend), std::move(file));
              }),
              "backend"_a, "file"_a)
-        .def("matrix", &Weights::matrix, "names"_a, "instruction_set"_a = nb::none(),
-             "Several names are one matrix; `instruction_set` is one of packed_instruction_sets().")
-        .def("can_join", &Weights::can_join, "names"_a)
+        .def(
+            "matrix",
+            [](Weights &weights, const std::vector<std::string> &names,
+               const std::optional<std::string> &instruction_set, const std::optional<std::string> &type) {
+                return weights.matrix(names, instruction_set, optional_type(type));
+            },
+            "names"_a, "instruction_set"_a = nb::none(), "dtype"_a = nb::none(),
+            "Several names are one matrix; `instruction_set` is one of packed_instruction_sets().")
+        .def(
+            "can_join",
+            [](const Weights &weights, const std::vector<std::string> &names,
+               const std::optional<std::string> &type) {
+                return weights.can_join(names, optional_type(type));
+            },
+            "names"_a, "dtype"_a = nb::none())
         .def(
             "tensor",
             [](Weights &weights, const std::string &name, const std::optional<std::string> &type) {
-                return weights.tensor(name, type ? std::optional(parse_type(*type)) : std::nullopt);
+                return weights.tensor(name, optional_type(type));
             },
             "name"_a, "dtype"_a = nb::none())
         .def(

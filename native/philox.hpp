@@ -33,10 +33,11 @@ constexpr PhiloxBlock philox4x32_10(PhiloxBlock counter, std::array<std::uint32_
     return counter;
 }
 
-// The block of a (seed, subsequence) pair; the offset words of the counter stay zero.
-constexpr PhiloxBlock philox_block(std::uint64_t seed, std::uint64_t subsequence) {
+// The block of a (seed, subsequence) pair, and how many blocks of the subsequence come before it.
+constexpr PhiloxBlock philox_block(std::uint64_t seed, std::uint64_t subsequence, std::uint64_t before = 0) {
     return philox4x32_10(
-        {0, 0, static_cast<std::uint32_t>(subsequence), static_cast<std::uint32_t>(subsequence >> 32)},
+        {static_cast<std::uint32_t>(before), static_cast<std::uint32_t>(before >> 32),
+         static_cast<std::uint32_t>(subsequence), static_cast<std::uint32_t>(subsequence >> 32)},
         {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
 }
 

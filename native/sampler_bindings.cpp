@@ -31,6 +31,22 @@ std::span<const float> view(const Logits &logits) {
     return {logits.data(), logits.shape(0)};
 }
 
+using Subsequences = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Words = nb::ndarray<nb::numpy, std::uint32_t, nb::ndim<2>>;
+
+// Word by word: [4, subsequences].
+Words philox_words(std::uint64_t seed, std::uint64_t counter, const Subsequences &subsequences) {
+    const std::size_t count = subsequences.shape(0);
+    auto *words = new std::uint32_t[4 * count];
+    nb::capsule owner(words, [](void *pointer) noexcept { delete[] static_cast<std::uint32_t *>(pointer); });
+    for (std::size_t i = 0; i < count; ++i) {
+        const PhiloxBlock block = philox_block(seed, subsequences.data()[i], counter);
+        for (std::size_t word = 0; word < 4; ++word)
+            words[word * count + i] = block[word];
+    }
+    return Words(words, {4, count}, owner);
+}
+
 Probabilities probabilities(TokenSampler &sampler, const Logits &logits) {
     const std::size_t size = logits.shape(0);
     auto *values = new float[size];
@@ -72,6 +88,8 @@ void construct(TokenSampler *sampler, bool do_sample, float temperature, std::in
 }  // namespace
 
 void bind_sampler(nb::module_ &module) {
+    module.def("philox_words", &philox_words, nb::arg("seed"), nb::arg("counter"), nb::arg("subsequences"),
+               "The words, uint32 [4, n], of the blocks `counter` of n subsequences.");
     module.def(
         "philox_block",
         [](std::uint64_t seed, std::uint64_t subsequence) {

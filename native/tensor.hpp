@@ -129,7 +129,7 @@ Tensor unfold(const Tensor &a, int64_t taps, int64_t dilation);
 Tensor depthwise_conv1d(const Tensor &a, const Tensor &kernel);
 Tensor set_rows(const Tensor &destination, const Tensor &values, const Tensor &ids);
 Tensor rope(const Tensor &a, const Tensor &positions, int dimensions, float theta);
-Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &mask, float scale);
+Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor *mask, float scale);
 // Queries of the n-th of several sequences read slot slots[n] of the keys, or the n-th one.
 Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &positions, float scale,
                  int64_t window, bool causal, const Tensor *slots);

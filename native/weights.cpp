@@ -15,6 +15,26 @@ namespace {
 
 constexpr size_t tensors_per_context = 1024;
 
+// How much of a converted weight is in memory at a time.
+constexpr size_t bytes_of_piece = size_t{16} << 20;
+
+// Fewer rows are not worth starting a thread for.
+constexpr int64_t rows_of_a_thread = 64;
+
+int64_t rows_of(const FileTensor &stored) {
+    int64_t rows = 1;
+    for (size_t d = 1; d < stored.shape.size(); ++d)
+        rows *= stored.shape[d];
+    return rows;
+}
+
+void require_floats(ggml_type type) {
+    if (ggml_is_quantized(type)) {
+        throw std::invalid_argument("a weight converts to f32, f16 or bf16 only, not to " +
+                                    std::string(ggml_type_name(type)));
+    }
+}
+
 }  // namespace
 
 Weights::Weights(std::shared_ptr<Backend> backend, std::shared_ptr<const GgufFile> file)
@@ -32,14 +52,15 @@ ggml_tensor *Weights::describe_tensor(const std::string &name, ggml_type type,
     return tensor;
 }
 
-std::vector<const FileTensor *> Weights::parts_of_matrix(const std::vector<std::string> &names) const {
+std::vector<const FileTensor *> Weights::parts_of_matrix(const std::vector<std::string> &names,
+                                                         std::optional<ggml_type> type) const {
     if (names.empty())
         throw std::invalid_argument("a matrix without a name");
     std::vector<const FileTensor *> parts;
     for (const std::string &name : names) {
         parts.push_back(&file_->tensor(name));
         const FileTensor &first = *parts.front(), &part = *parts.back();
-        if (parts.size() > 1 && (part.type != first.type || part.shape.size() != 2 ||
+        if (parts.size() > 1 && ((part.type != first.type && !type) || part.shape.size() != 2 ||
                                  first.shape.size() != 2 || part.shape[0] != first.shape[0])) {
             throw std::invalid_argument("'" + names.front() + "' and '" + name +
                                         "' are no matrices of one type and width");
@@ -48,12 +69,12 @@ std::vector<const FileTensor *> Weights::parts_of_matrix(const std::vector<std::
     return parts;
 }
 
-bool Weights::can_join(const std::vector<std::string> &names) const {
+bool Weights::can_join(const std::vector<std::string> &names, std::optional<ggml_type> type) const {
     std::lock_guard lock(mutex_);
     try {
-        const FileTensor &first = *parts_of_matrix(names).front();
+        const FileTensor &first = *parts_of_matrix(names, type).front();
         // On the CPU, what is not packed stays where it lies in the file.
-        return !backend_->has_own_operations() ||
+        return type || !backend_->has_own_operations() ||
                kernels::PackedMatrix::format_here(first.type, first.shape[0]);
     } catch (const std::invalid_argument &) {
         return false;
@@ -72,10 +93,14 @@ std::shared_ptr<kernels::PackedMatrix> Weights::packed_matrix(
 }
 
 Tensor Weights::matrix(const std::vector<std::string> &names,
-                       const std::optional<std::string> &instruction_set) {
+                       const std::optional<std::string> &instruction_set, std::optional<ggml_type> type) {
+    if (type)
+        require_floats(*type);
     std::lock_guard lock(mutex_);
-    std::vector<const FileTensor *> parts = parts_of_matrix(names);
+    std::vector<const FileTensor *> parts = parts_of_matrix(names, type);
     Key key = "matrix";
+    if (type)
+        key += std::string("=") + ggml_type_name(*type);
     for (const std::string &name : names)
         key += ":" + name;
     if (instruction_set)
@@ -86,8 +111,8 @@ Tensor Weights::matrix(const std::vector<std::string> &names,
     std::vector<int64_t> shape = parts.front()->shape;
     for (size_t i = 1; i < parts.size(); ++i)
         shape[1] += parts[i]->shape[1];
-    ggml_tensor *raw = describe_tensor(names.front(), parts.front()->type, shape);
-    if (auto packed = packed_matrix(raw, instruction_set)) {
+    ggml_tensor *raw = describe_tensor(names.front(), type.value_or(parts.front()->type), shape);
+    if (auto packed = type ? nullptr : packed_matrix(raw, instruction_set)) {
         to_pack_.push_back({packed, std::move(parts)});
         return leaf(
             known_.emplace(key, Tensor{raw, nullptr, nullptr, true, std::move(packed)}).first->second);
@@ -106,10 +131,8 @@ Tensor Weights::tensor(const std::string &name, std::optional<ggml_type> type) {
     const auto found = known_.find(key);
     if (found != known_.end())
         return leaf(found->second);
-    if (wanted != stored.type && ggml_is_quantized(wanted)) {
-        throw std::invalid_argument("a weight converts to f32, f16 or bf16 only, not to " +
-                                    std::string(ggml_type_name(wanted)));
-    }
+    if (wanted != stored.type)
+        require_floats(wanted);
     ggml_tensor *raw = describe_tensor(stored.name, wanted, stored.shape);
     pending_.push_back({raw, {&stored}, {}, backend_->default_buffer_type()});
     return leaf(known_.emplace(key, Tensor{raw, nullptr, nullptr, false}).first->second);
@@ -224,8 +247,14 @@ void Weights::fill(const Pending &pending) {
         ggml_backend_tensor_set(tensor, pending.contents.data(), 0, pending.contents.size());
         return;
     }
-    if (tensor->type != pending.stored.front()->type) {
-        return fill_converted(*pending.stored.front(), tensor);
+    const auto converted = [tensor](const FileTensor *stored) { return stored->type != tensor->type; };
+    if (std::any_of(pending.stored.begin(), pending.stored.end(), converted)) {
+        size_t offset = 0;
+        for (const FileTensor *stored : pending.stored) {
+            fill_converted(*stored, tensor, offset);
+            offset += ggml_row_size(tensor->type, tensor->ne[0]) * static_cast<size_t>(rows_of(*stored));
+        }
+        return;
     }
     if (pending.stored.size() == 1) {
         const FileTensor &stored = *pending.stored.front();
@@ -241,17 +270,42 @@ void Weights::fill(const Pending &pending) {
     ggml_backend_tensor_set(tensor, joined.data(), 0, joined.size());
 }
 
-void Weights::fill_converted(const FileTensor &stored, ggml_tensor *tensor) {
-    const int64_t width = tensor->ne[0], rows = ggml_nrows(tensor);
-    std::vector<float> row(static_cast<size_t>(width));
-    const size_t stored_row = ggml_row_size(stored.type, width);
-    for (int64_t r = 0; r < rows; ++r) {
-        to_float32(stored.type, stored.data + static_cast<size_t>(r) * stored_row, row.data(), width);
-        const std::vector<uint8_t> converted = from_float32(tensor->type, row.data(), 1, width);
-        ggml_backend_tensor_set(tensor, converted.data(), static_cast<size_t>(r) * converted.size(),
-                                converted.size());
+void Weights::fill_converted(const FileTensor &stored, ggml_tensor *tensor, size_t offset) {
+    float nothing = 0;
+    to_float32(stored.type, stored.data, &nothing, 0);  // refuses a type without a float form, in this thread
+    const int64_t rows = rows_of(stored);
+    const size_t row_bytes = ggml_row_size(tensor->type, tensor->ne[0]);
+    const int64_t at_once = std::max(int64_t{1}, static_cast<int64_t>(bytes_of_piece / row_bytes));
+    for (int64_t row = 0; row < rows; row += at_once) {
+        const auto piece = converted_rows(stored, tensor->type, row, std::min(at_once, rows - row));
+        ggml_backend_tensor_set(tensor, piece.data(), offset + static_cast<size_t>(row) * row_bytes,
+                                piece.size());
     }
     file_->mapping().release(stored.data, stored.bytes);
+}
+
+// A GPU may hold a large model in another type than the file: all threads share its rows.
+std::vector<uint8_t> Weights::converted_rows(const FileTensor &stored, ggml_type type, int64_t first,
+                                             int64_t count) const {
+    const int64_t width = stored.shape.front();
+    const size_t stored_row = ggml_row_size(stored.type, width), row_bytes = ggml_row_size(type, width);
+    std::vector<uint8_t> result(static_cast<size_t>(count) * row_bytes);
+    const auto convert = [&](int64_t begin, int64_t end) {
+        std::vector<float> row(static_cast<size_t>(width));
+        for (int64_t r = begin; r < end; ++r) {
+            to_float32(stored.type, stored.data + static_cast<size_t>(first + r) * stored_row, row.data(),
+                       width);
+            const std::vector<uint8_t> converted = from_float32(type, row.data(), 1, width);
+            std::memcpy(result.data() + static_cast<size_t>(r) * row_bytes, converted.data(), row_bytes);
+        }
+    };
+    const int64_t share = std::max(rows_of_a_thread, (count + backend_->threads() - 1) / backend_->threads());
+    std::vector<std::jthread> helpers;
+    for (int64_t begin = share; begin < count; begin += share)
+        helpers.emplace_back(convert, begin, std::min(begin + share, count));
+    convert(0, std::min(share, count));
+    helpers.clear();
+    return result;
 }
 
 // The matrices of a large model take a second to pack: all threads share them.
@@ -261,7 +315,7 @@ void Weights::pack(const std::vector<Packing> &matrices) {
         for (size_t i = next++; i < matrices.size(); i = next++) {
             int64_t row = 0;
             for (const FileTensor *stored : matrices[i].stored) {
-                const int64_t rows = stored->shape.size() > 1 ? stored->shape[1] : 1;
+                const int64_t rows = rows_of(*stored);
                 matrices[i].matrix->pack(row, rows, stored->data);
                 file_->mapping().release(stored->data, stored->bytes);
                 row += rows;

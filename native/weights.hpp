@@ -29,9 +29,11 @@ public:
     // The left operand of matrix products: may be stored in a repacked layout. Several names are one matrix
     // with the rows of all of them, one below the other. `instruction_set` is one of those that
     // kernels::PackedMatrix knows, and matters where the matrix is packed; without it, the best is taken.
-    Tensor matrix(const std::vector<std::string> &names, const std::optional<std::string> &instruction_set);
+    // With a float type, the values are converted to it, and the matrix is not packed.
+    Tensor matrix(const std::vector<std::string> &names, const std::optional<std::string> &instruction_set,
+                  std::optional<ggml_type> type);
     // Whether several matrices can be used as one without a second copy in memory.
-    bool can_join(const std::vector<std::string> &names) const;
+    bool can_join(const std::vector<std::string> &names, std::optional<ggml_type> type) const;
     // As stored, or converted to another float type.
     Tensor tensor(const std::string &name, std::optional<ggml_type> type);
     // A weight computed on the host. `values` are float32 in GGML order. The name is unique in this object.
@@ -60,7 +62,8 @@ private:
         std::vector<const FileTensor *> stored;
     };
 
-    std::vector<const FileTensor *> parts_of_matrix(const std::vector<std::string> &names) const;
+    std::vector<const FileTensor *> parts_of_matrix(const std::vector<std::string> &names,
+                                                    std::optional<ggml_type> type) const;
     std::shared_ptr<kernels::PackedMatrix> packed_matrix(
         const ggml_tensor *tensor, const std::optional<std::string> &instruction_set) const;
     ggml_tensor *describe_tensor(const std::string &name, ggml_type type, const std::vector<int64_t> &shape);
@@ -70,7 +73,9 @@ private:
     void map_in_place(const Pending &pending);
     void allocate(ggml_backend_buffer_type_t type, const std::vector<Pending *> &group);
     void fill(const Pending &pending);
-    void fill_converted(const FileTensor &stored, ggml_tensor *tensor);
+    void fill_converted(const FileTensor &stored, ggml_tensor *tensor, size_t offset);
+    std::vector<uint8_t> converted_rows(const FileTensor &stored, ggml_type type, int64_t first,
+                                        int64_t count) const;
     void pack(const std::vector<Packing> &matrices);
     Tensor leaf(const Tensor &known) {
         return {known.raw, nullptr, shared_from_this(), known.matrix_only, known.packed};

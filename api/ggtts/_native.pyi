@@ -140,12 +140,12 @@ class Weights:
 
     def __init__(self, backend: Backend, file: GgufFile) -> None: ...
 
-    def matrix(self, names: Sequence[str], instruction_set: str | None = None) -> Tensor:
+    def matrix(self, names: Sequence[str], instruction_set: str | None = None, dtype: str | None = None) -> Tensor:
         """
         Several names are one matrix; `instruction_set` is one of packed_instruction_sets().
         """
 
-    def can_join(self, names: Sequence[str]) -> bool: ...
+    def can_join(self, names: Sequence[str], dtype: str | None = None) -> bool: ...
 
     def tensor(self, name: str, dtype: str | None = None) -> Tensor: ...
 
@@ -354,7 +354,8 @@ class Tensor:
     def rope(self, positions: Tensor, dimensions: int, theta: float) -> Tensor:
         """Rotary embedding over half-split pairs."""
 
-    def flash_attention(self, keys: Tensor, values: Tensor, mask: Tensor, scale: float) -> Tensor: ...
+    def flash_attention(self, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+        """Without a mask every query sees every key."""
 
     def attention(self, keys: Tensor, values: Tensor, positions: Tensor, scale: float, window: int = 0, causal: bool = True, slots: Tensor | None = None) -> Tensor:
         """
@@ -430,6 +431,9 @@ class State:
     def read(self, name: str) -> NDArray: ...
 
     def write(self, name: str, array: Annotated[NDArray, dict(order='C', device='cpu', writable=False)]) -> None: ...
+
+def philox_words(seed: int, counter: int, subsequences: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint32], dict(shape=(None, None))]:
+    """The words, uint32 [4, n], of the blocks `counter` of n subsequences."""
 
 def philox_block(seed: int, subsequence: int) -> tuple[int, int, int, int]:
     """The four 32-bit words of Philox4x32-10 for this counter."""

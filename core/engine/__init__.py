@@ -7,6 +7,7 @@ from ggtts._native import ConvPlan, Program, State, Tensor, exact_product, matmu
 from .device import Device, default_threads, devices
 from .engine import Engine
 from .graph import Graph
+from .nvidia import compute_capability
 from .weights import Weights, WeightScope, open_gguf
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Tensor",
     "WeightScope",
     "Weights",
+    "compute_capability",
     "default_threads",
     "devices",
     "exact_product",

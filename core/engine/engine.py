@@ -55,8 +55,12 @@ def _memory_for(files: Sequence[str | PathLike[str]]) -> int:
     return sum(sizes) * 3 // 2 + WORKING_ROOM if sizes else 0
 
 
+def _keeps_all_bits(device: Device) -> bool:
+    return device.kind != "cpu" and os.environ.get(EXACT_VARIABLE) == "1"
+
+
 def _start(device: Device, threads: int | None) -> _native.Backend:
-    exact = device.kind != "cpu" and os.environ.get(EXACT_VARIABLE) == "1"
+    exact = _keeps_all_bits(device)
     if exact:  # what NVIDIA's own libraries look at, when the first of them starts
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
     stock = os.environ.get(STOCK_VARIABLE) == "1"
@@ -102,6 +106,8 @@ class Engine:
             chosen = the_cpu()
             self.backend = _start(chosen, threads)
         self.device: Device = chosen
+        self.exact = _keeps_all_bits(chosen)
+        """Whether a GPU was told to keep all bits of float32 products."""
 
     @property
     def threads(self) -> int:

@@ -34,18 +34,22 @@ def open_gguf(path: str) -> _native.GgufFile:
 
 
 class WeightScope:
-    """The weights of a file whose names begin with a prefix, called by the rest of their names."""
+    """The weights of a file whose names begin with a prefix, called by the rest of their names.
 
-    def __init__(self, weights: Weights, prefix: str) -> None:
+    `matrix_type` is the type that its matrices are held in; None leaves it to the engine.
+    """
+
+    def __init__(self, weights: Weights, prefix: str, matrix_type: str | None = None) -> None:
         self.weights = weights
         self.prefix = prefix
+        self.matrix_type = matrix_type
 
     def full_name(self, name: str) -> str:
         """Return what the file calls `name`."""
         return self.prefix + name
 
     def scope(self, prefix: str) -> WeightScope:
-        return WeightScope(self.weights, self.full_name(prefix))
+        return WeightScope(self.weights, self.full_name(prefix), self.matrix_type)
 
     def __contains__(self, name: str) -> bool:
         return self.full_name(name) in self.weights
@@ -54,10 +58,10 @@ class WeightScope:
         return self.tensor(name)
 
     def matrix(self, *names: str) -> _native.Tensor:
-        return self.weights.matrix(*map(self.full_name, names))
+        return self.weights.matrix(*map(self.full_name, names), dtype=self.matrix_type)
 
     def can_join(self, *names: str) -> bool:
-        return self.weights.can_join(*map(self.full_name, names))
+        return self.weights.can_join(*map(self.full_name, names), dtype=self.matrix_type)
 
     def tensor(self, name: str, dtype: str | None = None) -> _native.Tensor:
         return self.weights.tensor(self.full_name(name), dtype)
@@ -112,8 +116,8 @@ class Weights:
     def __getitem__(self, name: str) -> _native.Tensor:
         return self.tensor(name)
 
-    def scope(self, prefix: str) -> WeightScope:
-        return WeightScope(self, prefix)
+    def scope(self, prefix: str, matrix_type: str | None = None) -> WeightScope:
+        return WeightScope(self, prefix, matrix_type)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """In array order, without leading ones."""
@@ -122,17 +126,17 @@ class Weights:
     def dtype(self, name: str) -> str:
         return str(self._checked(self.file.dtype, name))
 
-    def matrix(self, *names: str) -> _native.Tensor:
+    def matrix(self, *names: str, dtype: str | None = None) -> _native.Tensor:
         """A weight used only as the left operand of `matmul`; it may be kept in a faster layout.
 
         Several names are one matrix with the rows of all of them, one below the other. Raises ValueError unless they
-        have one type and one width.
+        have one width and, without a `dtype` ("f32", "f16" or "bf16") to convert them to, one type.
         """
-        return self._checked(self.native.matrix, list(names))
+        return self._checked(self.native.matrix, list(names), None, dtype)
 
-    def can_join(self, *names: str) -> bool:
+    def can_join(self, *names: str, dtype: str | None = None) -> bool:
         """Tell whether `matrix` takes these names together without holding them in memory twice."""
-        return self._checked(self.native.can_join, list(names))
+        return self._checked(self.native.can_join, list(names), dtype)
 
     def has_floats(self, name: str) -> bool:
         """Tell whether a weight is stored in float32 or a half precision, which `ConvPlan.of_file` reads."""

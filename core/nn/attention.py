@@ -8,6 +8,7 @@ softmax; both need a mask that the host prepares.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +17,7 @@ import numpy as np
 from ..engine import Engine, Graph, Tensor, WeightScope
 from .config import FLOAT16_MAX, TransformerConfig
 from .linear import Linear, LinearGroup
-from .norms import load_norm
+from .norms import RMSNorm, load_norm
 
 FLASH_HEAD_SIZES = frozenset({64, 80, 96, 112, 128, 256})
 """Head sizes for which the flash attention kernels of every GPU backend exist."""
@@ -138,6 +139,19 @@ def attend_to_all(query: Tensor, keys: Tensor, values: Tensor, count: Tensor | N
     return plain_attention(query, keys, values, None, scale)
 
 
+def flash_attends_to_all(engine: Engine, config: TransformerConfig) -> bool:
+    """Tell whether attention in which every query sees every key is left to flash attention, whatever their number.
+
+    Not where all bits are wanted: GPUs round keys and values to float16 for it.
+    """
+    return (
+        not engine.is_cpu
+        and not engine.exact
+        and not config.arithmetic.plain_attention
+        and config.head_dim in FLASH_HEAD_SIZES
+    )
+
+
 def _flash_fits(keys: Tensor) -> bool:
     """Float32 keys are wanted for their precision, and these kernels round them to float16."""
     return keys.dtype == "f16" and keys.shape[0] in FLASH_HEAD_SIZES and keys.shape[1] % KEYS_STRIDE == 0
@@ -198,24 +212,76 @@ class Attention:
 
     def __init__(self, scope: WeightScope, config: TransformerConfig) -> None:
         self._config = config
-        self._inputs = LinearGroup(scope, ["attn_q", "attn_k", "attn_v"])
+        together = config.many_positions and can_turn_together(scope)
+        self._inputs: Callable[[Tensor], list[Tensor]]
+        self._heads: _HeadsTogether | _HeadsApart
+        if together:
+            self._inputs = LinearGroup(scope, [("attn_q", "attn_k"), "attn_v"])
+            self._heads = _HeadsTogether(scope, config)
+        else:
+            self._inputs = LinearGroup(scope, ["attn_q", "attn_k", "attn_v"])
+            self._heads = _HeadsApart(scope, config)
         self._output = Linear(scope, "attn_output")
-        has_norms = "attn_q_norm.weight" in scope
-        self._query_norm = load_norm(scope, "attn_q_norm", config.norm_eps) if has_norms else None
-        self._key_norm = load_norm(scope, "attn_k_norm", config.norm_eps) if has_norms else None
 
     def __call__(self, x: Tensor, positions: Tensor, memory: LayerMemory) -> Tensor:
         """x [width, tokens] at positions i32 [tokens] -> [width, tokens]."""
         config, tokens = self._config, x.shape[1]
-        query, key, value = self._inputs(x)
-        query = query.reshape(config.head_dim, config.heads, tokens)
-        key = key.reshape(config.head_dim, config.kv_heads, tokens)
+        *heads, value = self._inputs(x)
+        query, key = self._heads(heads, positions)
         value = value.reshape(config.head_dim, config.kv_heads, tokens)
-        if self._query_norm and self._key_norm:
-            query, key = self._query_norm(query), self._key_norm(key)
-        query = query.rope(positions, config.head_dim, config.rope_theta)
-        key = key.rope(positions, config.head_dim, config.rope_theta)
         if config.arithmetic.clamp_float16:
             value = value.clamp(-FLOAT16_MAX, FLOAT16_MAX)
         keys, values = memory.append(key.permute(0, 2, 1, 3), value.permute(0, 2, 1, 3))
         return self._output(memory.sight.attend(query, keys, values, config))
+
+
+class _HeadsApart:
+    """Heads of queries and of keys, each normalised where the file has norms, and rotated."""
+
+    def __init__(self, scope: WeightScope, config: TransformerConfig) -> None:
+        self._config = config
+        has_norms = "attn_q_norm.weight" in scope
+        self._query_norm = load_norm(scope, "attn_q_norm", config.norm_eps) if has_norms else None
+        self._key_norm = load_norm(scope, "attn_k_norm", config.norm_eps) if has_norms else None
+
+    def __call__(self, products: Sequence[Tensor], positions: Tensor) -> tuple[Tensor, Tensor]:
+        """queries [head_dim * heads, tokens], keys [head_dim * kv_heads, tokens] -> [head_dim, heads or kv_heads,
+        tokens] of both."""
+        config, (query, key) = self._config, products
+        query = query.reshape(config.head_dim, config.heads, query.shape[1])
+        key = key.reshape(config.head_dim, config.kv_heads, key.shape[1])
+        if self._query_norm and self._key_norm:
+            query, key = self._query_norm(query), self._key_norm(key)
+        query = query.rope(positions, config.head_dim, config.rope_theta)
+        return query, key.rope(positions, config.head_dim, config.rope_theta)
+
+
+class _HeadsTogether:
+    """The same of one product and in one operation, for which a GPU needs one launch instead of two."""
+
+    def __init__(self, scope: WeightScope, config: TransformerConfig) -> None:
+        self._config = config
+        weights = [
+            np.tile(scope.array(f"{name}.weight"), (count, 1))
+            for name, count in (("attn_q_norm", config.heads), ("attn_k_norm", config.kv_heads))
+        ]
+        weight = scope.constant("attn_norms_together", np.concatenate(weights))
+        self._norm = RMSNorm(weight, config.norm_eps)
+
+    def __call__(self, products: Sequence[Tensor], positions: Tensor) -> tuple[Tensor, Tensor]:
+        """queries above keys, [head_dim * (heads + kv_heads), tokens] -> [head_dim, heads or kv_heads, tokens] of
+        both."""
+        config, (product,) = self._config, products
+        together = product.reshape(config.head_dim, config.heads + config.kv_heads, product.shape[1])
+        turned = self._norm(together).rope(positions, config.head_dim, config.rope_theta)
+        return turned.slice(1, 0, config.heads), turned.slice(1, config.heads, config.kv_heads)
+
+
+def can_turn_together(scope: WeightScope) -> bool:
+    """Tell whether a GPU runs this file's queries and keys as one product with one norm behind it."""
+    return (
+        not scope.weights.on_cpu
+        and scope.can_join("attn_q.weight", "attn_k.weight")
+        and "attn_q_norm.weight" in scope
+        and not any(f"{name}.bias" in scope for name in ("attn_q", "attn_k", "attn_q_norm", "attn_k_norm"))
+    )

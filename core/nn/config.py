@@ -39,6 +39,8 @@ class TransformerConfig:
         norm_eps: added to the variance in every norm.
         window: how many positions a query sees, its own included; 0 is all before it.
         arithmetic: how it computes.
+        many_positions: whether it sees a hundred positions and more at a time, and no cache: a GPU then takes fewer
+            and larger operations.
     """
 
     layers: int
@@ -51,3 +53,4 @@ class TransformerConfig:
     norm_eps: float
     window: int = 0
     arithmetic: Arithmetic = USUAL
+    many_positions: bool = False

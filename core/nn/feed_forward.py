@@ -12,9 +12,12 @@ from .linear import Linear, LinearGroup
 class SwiGLU:
     """down(silu(gate x) * up x) (Shazeer, "GLU Variants Improve Transformer", 2020)."""
 
-    def __init__(self, scope: WeightScope) -> None:
-        # GGML's GPU backends compute two products and their SwiGLU in one kernel, which a joined product is not.
-        self._gate_and_up = LinearGroup(scope, ["ffn_gate", "ffn_up"], join=scope.weights.on_cpu)
+    def __init__(self, scope: WeightScope, *, many_positions: bool = False) -> None:
+        """Load the weights, for `many_positions` at a time or for few."""
+        # GGML's GPU backends compute two products with one position and their SwiGLU in one kernel, which a joined
+        # product is not.
+        join = many_positions or scope.weights.on_cpu
+        self._gate_and_up = LinearGroup(scope, ["ffn_gate", "ffn_up"], join=join)
         self._down = Linear(scope, "ffn_down")
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -30,8 +30,10 @@ class RenamedScope(WeightScope):
     The first word of a name, up to a full stop, is looked up in `names`; others stay as they are.
     """
 
-    def __init__(self, weights: Weights, prefix: str, names: Mapping[str, str]) -> None:
-        super().__init__(weights, prefix)
+    def __init__(
+        self, weights: Weights, prefix: str, names: Mapping[str, str], matrix_type: str | None = None
+    ) -> None:
+        super().__init__(weights, prefix, matrix_type)
         self._names = names
 
     def full_name(self, name: str) -> str:
@@ -41,4 +43,4 @@ class RenamedScope(WeightScope):
 
     def scope(self, prefix: str) -> RenamedScope:
         """The weights whose names go on with `prefix`, renamed in the same way."""
-        return RenamedScope(self.weights, self.full_name(prefix), self._names)
+        return RenamedScope(self.weights, self.full_name(prefix), self._names, self.matrix_type)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +18,22 @@ from ..errors import UsageError
 from ..formats.layout import require_layout
 from ..formats.omnivoice import OmniVoiceFile
 from ..formats.omnivoice_layout import base_layout
+from ..nn.attention import flash_attends_to_all
 from ..nn.config import USUAL, Arithmetic, TransformerConfig
-from ..nn.joined import JoinedSequences, Part
+from ..nn.feed_forward import SwiGLU
+from ..nn.joined import AttentionKind, JoinedSequences, Part, side_by_side
 from ..nn.linear import Linear
+from ..nn.many_positions import many_positions_type
 from ..nn.names import QWEN3_NAMES, RenamedScope
 from ..nn.norms import load_norm
 from ..nn.transformer import Transformer
 from .prompt import IntArray, OmniPrompt
 
 FloatArray = NDArray[np.float32]
+
+TOGETHER = 1024
+"""Positions up to which a GPU attends to all sequences in one operation, with a mask between them: fewer operations are
+then worth more than the scores that nobody looks at."""
 
 
 @dataclass(frozen=True)
@@ -58,32 +66,52 @@ class Sequences:
         """Positions of all sequences."""
         return sum(self.lengths)
 
-    def memory(self, graph: Graph, fused: bool) -> JoinedSequences:
+    def memory(self, graph: Graph, kind: AttentionKind) -> JoinedSequences:
         """Add the inputs of these sequences to a graph; the fused attention is told their lengths."""
+        if kind is AttentionKind.FLASH:
+            return JoinedSequences(self._flash_parts(graph.engine))
         parts = []
         for index, length in enumerate(self.lengths):
-            count = graph.input(f"count{index}", (1,), "i32") if self._counted(index, fused) else None
+            count = graph.input(f"count{index}", (1,), "i32") if self._counted(index, kind) else None
             bias = None if self._bias(index) is None else graph.input(f"bias{index}", (length, length))
             parts.append(Part(length, count, bias))
         return JoinedSequences(parts)
 
-    def feed(self, fused: bool) -> dict[str, NDArray[np.generic]]:
+    def feed(self, kind: AttentionKind) -> dict[str, NDArray[np.generic]]:
         """Return the values of these inputs, the positions included."""
         values: dict[str, NDArray[np.generic]] = {}
         for index, length in enumerate(self.lengths):
             bias = self._bias(index)
-            if bias is not None:
+            if bias is not None and kind is not AttentionKind.FLASH:
                 values[f"bias{index}"] = bias
-            if self._counted(index, fused):
+            if self._counted(index, kind):
                 values[f"count{index}"] = np.array([length], np.int32)
         positions = [np.arange(length, dtype=np.int32) for length in self.lengths]
         return values | {"positions": np.concatenate(positions)}
 
+    def _flash_parts(self, engine: Engine) -> list[Part]:
+        """Biases stay on the device: they are the same in every run, and large."""
+        biases = [self._bias(index) for index in range(len(self.lengths))]
+        if len(self.lengths) > 1 and self.total <= TOGETHER:
+            bias = _kept(engine, side_by_side(self.lengths, biases))
+            return [Part(self.total, bias=bias, flash=True)]
+        return [
+            Part(length, bias=None if bias is None else _kept(engine, bias), flash=True)
+            for length, bias in zip(self.lengths, biases, strict=True)
+        ]
+
     def _bias(self, index: int) -> FloatArray | None:
         return self.biases[index] if self.biases else None
 
-    def _counted(self, index: int, fused: bool) -> bool:
-        return fused and self._bias(index) is None
+    def _counted(self, index: int, kind: AttentionKind) -> bool:
+        return kind is AttentionKind.FUSED and self._bias(index) is None
+
+
+def _kept(engine: Engine, bias: NDArray[np.floating]) -> Tensor:
+    """Return a bias [positions, positions] as float16 on the device."""
+    state = engine.state({"bias": (bias.shape[::-1], "f16")})
+    state.write("bias", bias.astype(np.float16))
+    return state["bias"]
 
 
 class Backbone:
@@ -101,12 +129,15 @@ class Backbone:
         self.engine = engine
         self.file = file
         self.weights = weights
-        self.config = TransformerConfig(**asdict(file.backbone), arithmetic=arithmetic)
-        scope = RenamedScope(weights, "llm.", QWEN3_NAMES)
-        self._transformer = Transformer(scope, self.config)
+        self.config = TransformerConfig(**asdict(file.backbone), arithmetic=arithmetic, many_positions=True)
+        matrices = [name for name in weights.names() if name.startswith(("llm.layers.", "audio_heads."))]
+        self.matrix_type = many_positions_type(engine, weights, matrices)
+        """The type that matrices are held in; None for that of the file."""
+        scope = RenamedScope(weights, "llm.", QWEN3_NAMES, self.matrix_type)
+        self._transformer = Transformer(scope, self.config, partial(SwiGLU, many_positions=True))
         self._norm = load_norm(scope, "output_norm", self.config.norm_eps)
         self._table = weights.tensor("audio_embeddings.weight")
-        self._heads = Linear(weights.scope(""), "audio_heads")
+        self._heads = Linear(weights.scope("", self.matrix_type), "audio_heads")
         refused = np.zeros(file.audio_vocabulary, np.float32)
         refused[file.mask_code] = -np.inf
         self.forbidden = weights.constant("maskgit.forbidden", refused)
@@ -114,9 +145,12 @@ class Backbone:
         self._first_row = np.arange(file.codebooks, dtype=np.int32) * file.audio_vocabulary
 
     @property
-    def fused(self) -> bool:
-        """Whether attention without a bias is one operation here."""
-        return self.engine.is_cpu and not self.config.arithmetic.plain_attention
+    def attention(self) -> AttentionKind:
+        """How positions are attended to here."""
+        if flash_attends_to_all(self.engine, self.config):
+            return AttentionKind.FLASH
+        fused = self.engine.is_cpu and not self.config.arithmetic.plain_attention
+        return AttentionKind.FUSED if fused else AttentionKind.PLAIN
 
     def text_rows(self, tokens: IntArray) -> FloatArray:
         """Return the embeddings [n, width] of text tokens [n]; they are read from the file, so the table is never
@@ -166,12 +200,11 @@ class Backbone:
 
     def embed(self, rows: Tensor) -> Tensor:
         """rows int32 [frames, codebooks] (GGML order) of the audio table -> embeddings [width, frames]."""
-        frames = rows.shape[0]
-        total: Tensor | None = None
-        for codebook in range(self.file.codebooks):
-            found = self._table.get_rows(rows.slice(1, codebook, 1).reshape(frames))
-            total = found if total is None else total + found
-        assert total is not None, "a file without codebooks is refused when it is opened"
+        frames, codebooks = rows.shape[0], self.file.codebooks
+        found = self._table.get_rows(rows.reshape(frames * codebooks))
+        total = found.slice(1, 0, frames)
+        for codebook in range(1, codebooks):
+            total = total + found.slice(1, codebook * frames, frames)
         return total
 
     def forward(self, x: Tensor, positions: Tensor, memory: JoinedSequences, wanted: tuple[int, int]) -> Pass:
@@ -190,7 +223,7 @@ class Backbone:
         graph = self.engine.graph()
         x = graph.input("x", (self.config.width, count))
         positions = graph.input("positions", (count,), "i32")
-        nodes = self.forward(x, positions, sequences.memory(graph, self.fused), (0, count))
+        nodes = self.forward(x, positions, sequences.memory(graph, self.attention), (0, count))
         program = graph.program({"logits": nodes.logits})
-        result: FloatArray = program(x=rows, **sequences.feed(self.fused))["logits"]
+        result: FloatArray = program(x=rows, **sequences.feed(self.attention))["logits"]
         return result.reshape(count, self.file.codebooks, self.file.audio_vocabulary)

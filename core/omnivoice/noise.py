@@ -14,8 +14,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..sampling.philox import words_of_many
+
 FloatArray = NDArray[np.float32]
-WordArray = NDArray[np.uint64]
+WordArray = NDArray[np.uint32]
 PlaceArray = NDArray[np.int64]
 
 THREADS_PER_BLOCK = 256
@@ -23,11 +25,6 @@ RESIDENT_THREADS = 108 * 2048
 """Threads that an NVIDIA A100 runs at once, the GPU whose numbers larger tensors get."""
 
 _WORDS = 4
-_ROUNDS = 10
-_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-_WEYL = (0x9E3779B9, 0xBB67AE85)
-_LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
 _TINY = np.float32(1e-10)
 
 
@@ -57,34 +54,10 @@ class PhiloxNoise:
         blocks = -(-count // (threads * _WORDS))
         for block in range(blocks):
             here = np.flatnonzero(turns // _WORDS == block)
-            drawn = self._drawn(self._block + block, lanes[here], threads)
-            numbers[here] = _to_uniform(drawn[turns[here] % _WORDS, np.arange(len(here))])
+            words = words_of_many(self._seed, self._block + block, lanes[here].astype(np.uint64))
+            numbers[here] = _to_uniform(words[turns[here] % _WORDS, np.arange(len(here))])
         self._block += blocks
         return numbers
-
-    def _drawn(self, block: int, lanes: PlaceArray, threads: int) -> WordArray:
-        """Return the four words [4, n] of a block for each of n threads of the grid; none is computed twice."""
-        asked = np.zeros(threads, np.bool_)
-        asked[lanes] = True
-        words = np.stack(philox_words(self._seed, block, np.flatnonzero(asked).astype(np.uint64)))
-        return words[:, (np.cumsum(asked) - 1)[lanes]]
-
-
-def philox_words(seed: int, counter: int, subsequences: WordArray) -> tuple[WordArray, ...]:
-    """Return the four 32-bit words [n] of block `counter` of each of n subsequences."""
-    key = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
-    zero = np.zeros_like(subsequences)
-    words = [zero + np.uint64(counter), zero, subsequences & _LOW, subsequences >> _HALF]
-    for _ in range(_ROUNDS):
-        first, second = words[0] * _MULTIPLIERS[0], words[2] * _MULTIPLIERS[1]
-        words = [
-            second >> _HALF ^ words[1] ^ np.uint64(key[0]),
-            second & _LOW,
-            first >> _HALF ^ words[3] ^ np.uint64(key[1]),
-            first & _LOW,
-        ]
-        key = [(part + weyl) & 0xFFFFFFFF for part, weyl in zip(key, _WEYL, strict=True)]
-    return tuple(words)
 
 
 def _to_uniform(words: WordArray) -> FloatArray:

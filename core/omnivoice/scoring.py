@@ -11,13 +11,14 @@ of the 1.5 % of a step that heads and scores are.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine import Graph, Program, Tensor
+from ..engine import Graph, Program, State, Tensor
 from .backbone import Backbone, Pass, Sequences
 from .noise import PlaceArray
 from .prompt import IntArray
@@ -100,20 +101,36 @@ class Step:
     def __init__(self, backbone: Backbone, shape: StepShape) -> None:
         self.backbone = backbone
         self.shape = shape
+        size = (backbone.config.width, shape.prompt)
+        self._texts = backbone.engine.state(
+            {"prompt": (size, "f32"), **({"padding": (size, "f32")} if shape.biased else {})}
+        )
+        self._latest: PromptedStep | None = None
+        self._lock = threading.Lock()
         self.program = self._build()
 
     def prompted(self, rows: FloatArray) -> PromptedStep:
         """Return this step for one prompt, given as embeddings [positions, width]."""
         shape, backbone = self.shape, self.backbone
-        inputs = {"prompt": rows, **shape.sequences.feed(backbone.fused), **self._constants()}
+        texts = {"prompt": rows}
         if shape.biased:
             padding = np.full(shape.prompt, backbone.file.mask_code, np.int32)
-            inputs["padding"] = backbone.text_rows(padding)
-        return PromptedStep(self, inputs)
+            texts["padding"] = backbone.text_rows(padding)
+        return PromptedStep(self, texts, {**shape.sequences.feed(backbone.attention), **self._constants()})
+
+    def run(self, prompted: PromptedStep, inputs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Run the program for one of the prompts; return its outputs."""
+        with self._lock:
+            if self._latest is not prompted:  # what the last step had is still on the device
+                self._latest = None
+                for name, rows in prompted.texts.items():
+                    self._texts.write(name, rows)
+                self._latest = prompted
+            return self.program(**inputs)
 
     def _build(self) -> Program:
         graph = self.backbone.engine.graph()
-        _, nodes = step_pass(graph, self.backbone, self.shape)
+        _, nodes = step_pass(graph, self.backbone, self.shape, self._texts)
         logits = self._guided(graph, nodes.logits)
         if self.shape.distributions:
             return graph.program({"logits": logits})
@@ -153,9 +170,16 @@ class Step:
 
 @dataclass(frozen=True)
 class PromptedStep:
-    """A step with the inputs that stay the same from one to the next."""
+    """A step with what stays the same from one to the next.
+
+    Attributes:
+        step: whose program runs.
+        texts: embeddings [positions, width] of the prompt and of padding, which are sent to the device once.
+        fixed: other inputs.
+    """
 
     step: Step
+    texts: dict[str, FloatArray]
     fixed: dict[str, NDArray[Any]]
 
     def guess(self, codes: IntArray, guidance: float) -> Guess:
@@ -178,7 +202,7 @@ class PromptedStep:
         inputs = {**self.fixed, "rows": rows}
         if guidance is not None and self.step.shape.guided:
             inputs["guidance"] = np.array([guidance], np.float32)
-        return self.step.program(**inputs)
+        return self.step.run(self, inputs)
 
 
 def _rows_of(places: PlaceArray, shape: tuple[int, ...]) -> PlaceArray:
@@ -189,20 +213,21 @@ def _rows_of(places: PlaceArray, shape: tuple[int, ...]) -> PlaceArray:
     return rows
 
 
-def step_pass(graph: Graph, backbone: Backbone, shape: StepShape) -> tuple[Tensor, Pass]:
+def step_pass(graph: Graph, backbone: Backbone, shape: StepShape, texts: State) -> tuple[Tensor, Pass]:
     """Add the rows of one step to a graph; return their embeddings [width, positions] and what the backbone makes of
-    them."""
-    width, file = backbone.config.width, backbone.file
-    prompt = graph.input("prompt", (width, shape.prompt))
-    frames = backbone.embed(graph.input("rows", (shape.frames, file.codebooks), "i32"))
-    x = prompt.concat(frames, 1)
+    them.
+
+    `texts` holds the embeddings [width, positions] of the prompt, and of padding where there is a bias.
+    """
+    frames = backbone.embed(graph.input("rows", (shape.frames, backbone.file.codebooks), "i32"))
+    x = texts["prompt"].concat(frames, 1)
     if shape.guided:
         x = x.concat(frames, 1)
     if shape.biased:
-        x = x.concat(graph.input("padding", (width, shape.prompt)), 1)
+        x = x.concat(texts["padding"], 1)
     sequences = shape.sequences
     positions = graph.input("positions", (sequences.total,), "i32")
-    return x, backbone.forward(x, positions, sequences.memory(graph, backbone.fused), shape.wanted)
+    return x, backbone.forward(x, positions, sequences.memory(graph, backbone.attention), shape.wanted)
 
 
 def _look_up(table: Tensor, codes: Tensor, first_rows: Tensor) -> Tensor:
@@ -258,7 +283,7 @@ class _TracedStep(Step):
 
     def _build(self) -> Program:
         graph = self.backbone.engine.graph()
-        x, nodes = step_pass(graph, self.backbone, self.shape)
+        x, nodes = step_pass(graph, self.backbone, self.shape, self._texts)
         layers = {f"layer{index}": layer for index, layer in enumerate(nodes.layers)}
         return graph.program({"embeds": x, **layers, "final": nodes.final, "logits": nodes.logits})
 

@@ -6,10 +6,13 @@ the draws before it, on the batch, or on how the work was cut into chunks.
 
 import secrets
 
-from ..._native import philox_block, philox_uniform
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._native import philox_block, philox_uniform, philox_words
 from ..errors import UsageError
 
-__all__ = ["resolve_seed", "uniform", "words"]
+__all__ = ["resolve_seed", "uniform", "words", "words_of_many"]
 
 _SEED_LIMIT = 2**64
 
@@ -17,6 +20,11 @@ _SEED_LIMIT = 2**64
 def words(seed: int, subsequence: int) -> tuple[int, int, int, int]:
     """Return the four 32-bit words of the block that belongs to `subsequence`."""
     return philox_block(seed, subsequence)
+
+
+def words_of_many(seed: int, counter: int, subsequences: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """Return the four words [4, n] of block `counter` of each of n subsequences; `words` are those of block 0."""
+    return philox_words(seed, counter, subsequences)
 
 
 def uniform(seed: int, subsequence: int) -> float:

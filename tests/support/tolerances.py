@@ -51,3 +51,7 @@ SPEAKER_EMBEDDING = either(3e-5, 1e-4)
 GUIDED_MARGIN = 2e-5
 """Gap between two guided log probabilities below which either may come first. Of all steps of all OmniVoice cases one
 has a smaller gap (3.0e-6, step 1 of design_en)."""
+
+USUAL_ARITHMETIC = 5e-3
+"""Any stage of OmniVoice on a GPU that was not told to keep all bits: float32 products rounded to TF32 (8.4e-4 of the
+logits of a full-size model, root mean square), keys and values to float16 (5.5e-5)."""

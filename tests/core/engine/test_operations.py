@@ -321,6 +321,14 @@ def test_stock_attention_agrees_with_the_fused_one(engine: Engine) -> None:
     np.testing.assert_allclose(stock, fused, atol=1e-5)
 
 
+@pytest.mark.parametrize("keys", [20, 256])
+def test_flash_attention_without_a_mask_sees_every_key(engine: Engine, keys: int) -> None:
+    q, k, v = random(6, 4, 64), random(2, keys, 64), random(2, keys, 64)
+    found = run(engine, lambda a, b, c: a.flash_attention(b, c, None, 0.125), q, k, v)
+    expected = reference_attention(q, k, v, np.ones((6, keys), bool), 0.125)
+    np.testing.assert_allclose(found, expected, atol=either(1e-5, 5e-3))
+
+
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("slots", [1, 3, 40])

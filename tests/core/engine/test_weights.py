@@ -88,6 +88,43 @@ def test_matrix_products(engine: Engine, path: Path, kind: str, tolerance: float
     assert np.max(np.abs(program(x=x)["y"] - expected) / scale) < tolerance
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [("f32", 2e-3), ("bf16", 5e-2)])
+def test_matrices_of_other_types_than_the_file(
+    engine: Engine, path: Path, values: np.ndarray, dtype: str, tolerance: float
+) -> None:
+    """Converted, they are one matrix whatever the file has them in."""
+    weights, names = engine.weights(path), ["q8_0", "f32", "bf16"]
+    assert weights.can_join(*names, dtype=dtype)
+    assert not weights.can_join(*names)
+    x = np.random.default_rng(2).standard_normal((3, WIDTH)).astype(np.float32)
+    graph = engine.graph()
+    inputs = graph.input("x", (WIDTH, 3))
+    found = graph.program(
+        {"y": weights.matrix(*names, dtype=dtype) @ inputs, "file": weights.matrix("f32") @ inputs}
+    )(x=x)
+    matrix = np.concatenate([weights.array(name) for name in names])
+    scale = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(matrix, axis=1)[None]
+    assert np.max(np.abs(found["y"] - x @ matrix.T) / scale) < tolerance
+    with pytest.raises(ValueError, match="converts to f32, f16 or bf16 only"):
+        weights.matrix("f32", dtype="q8_0")
+
+
+def test_large_weights_are_converted_in_pieces(engine: Engine, tmp_path: Path) -> None:
+    rows, width = 4097, 2048  # more than a piece in float32, and not a whole number of them
+    values = np.random.default_rng(3).standard_normal((rows, width)).astype(np.float16)
+    writer = gguf.GGUFWriter(tmp_path / "large.gguf", "test")
+    writer.add_tensor("large", values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    graph = engine.graph()
+    ids = graph.input("ids", (rows,), "i32")
+    table = engine.weights(tmp_path / "large.gguf").tensor("large", "f32")
+    found = graph.program({"y": table.get_rows(ids)})(ids=np.arange(rows, dtype=np.int32))["y"]
+    assert (found == values).all()
+
+
 @pytest.mark.cpu_only
 def test_a_repacked_matrix_can_only_be_multiplied(engine: Engine, path: Path) -> None:
     weights = engine.weights(path)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ggtts.core.engine import Engine
+from ggtts.core.engine import Engine, Tensor
 from ggtts.core.nn.config import TransformerConfig
-from ggtts.core.nn.joined import JoinedSequences, Part
+from ggtts.core.nn.feed_forward import SwiGLU
+from ggtts.core.nn.joined import JoinedSequences, Part, side_by_side
 from ggtts.core.nn.names import QWEN3_NAMES, RenamedScope
 from ggtts.core.nn.transformer import Transformer
 from support import reference_transformer as reference
 from support.comparing import deviation
+from support.device import DEVICE
 from support.random_weights import transformer_weights, write_weights
-from support.tolerances import LAYER
+from support.tolerances import HALF_PRECISION_LAYER, LAYER, either
 
 CONFIG = TransformerConfig(
     layers=2, width=64, ffn_width=96, heads=4, kv_heads=2, head_dim=32, rope_theta=1e4, norm_eps=1e-6
@@ -93,6 +97,62 @@ def test_each_sequence_is_alone(
         expected = reference.transformer(x[start : start + length], weights, CONFIG)[-1]
         assert deviation(found[start : start + length], expected) < LAYER
         start += length
+
+
+@pytest.fixture(scope="module")
+def stock() -> Engine:
+    """The device under test with GGML's own operations only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GGTTS_STOCK", "1")
+        return Engine(DEVICE, threads=1)
+
+
+def side_by_side_in_flash(
+    engine: Engine, transformer: Transformer, x: np.ndarray, biases: Mapping[int, np.ndarray], together: bool
+) -> np.ndarray:
+    """Run sequences of LENGTHS by flash attention, all of them in one operation or each in its own."""
+
+    def kept(bias: np.ndarray) -> Tensor:
+        state = engine.state({"bias": (bias.shape[::-1], "f16")})
+        state.write("bias", bias.astype(np.float16))
+        return state["bias"]
+
+    own = [biases.get(index) for index in range(len(LENGTHS))]
+    if together:
+        parts = [Part(sum(LENGTHS), bias=kept(side_by_side(LENGTHS, own)), flash=True)]
+    else:
+        parts = [
+            Part(length, bias=None if bias is None else kept(bias), flash=True)
+            for length, bias in zip(LENGTHS, own, strict=True)
+        ]
+    graph = engine.graph()
+    tokens = graph.input("x", (x.shape[1], sum(LENGTHS)))
+    places = graph.input("positions", (sum(LENGTHS),), "i32")
+    program = graph.program({"y": transformer(tokens, places, JoinedSequences(parts))})
+    positions = np.concatenate([np.arange(length, dtype=np.int32) for length in LENGTHS])
+    return program(x=x, positions=positions)["y"]
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("biased", [(), (0, 2)])
+def test_flash_attention_and_heads_turned_together(
+    stock: Engine, tmp_path: Path, together: bool, biased: tuple[int, ...]
+) -> None:
+    """What a GPU does for many positions is what matrix products and a softmax do, operation by operation."""
+    config = replace(CONFIG, head_dim=64)
+    path = write_weights(tmp_path / "x.gguf", transformer_weights(config))
+    random = np.random.default_rng(7)
+    x = random.standard_normal((sum(LENGTHS), config.width)).astype(np.float32)
+    biases = {
+        index: random.random((LENGTHS[index],) * 2).astype(np.float16).astype(np.float32) for index in biased
+    }
+    plain = Transformer(stock.weights(path).scope(""), config)
+    expected = joined(stock, plain, x, biases, False)
+    many = replace(config, many_positions=True)
+    feed_forward = partial(SwiGLU, many_positions=True)
+    transformer = Transformer(stock.weights(path).scope(""), many, feed_forward)
+    found = side_by_side_in_flash(stock, transformer, x, biases, together)
+    assert deviation(found, expected) < either(LAYER, HALF_PRECISION_LAYER)
 
 
 @pytest.mark.cpu_only

@@ -80,3 +80,21 @@ def test_a_bias_before_a_layer_scale_is_refused(engine: Engine, tmp_path: Path) 
     scope = folded_scope(engine, tmp_path / "weights.gguf", "attn_scale", "attn_output.bias")
     with pytest.raises(ValueError, match="bias"):
         Linear(scope, "attn_output")
+
+
+@pytest.mark.parametrize("join", [True, False])
+@pytest.mark.parametrize("others", [["second", "apart"], ["apart"]])
+def test_several_in_place_of_one(engine: Engine, scope: WeightScope, others: list[str], join: bool) -> None:
+    """Their outputs are one tensor, whether or not what follows is in the same product."""
+    x = np.random.default_rng(5).standard_normal((3, WIDTH)).astype(np.float32)
+    graph = engine.graph()
+    inputs = graph.input("x", (WIDTH, 3))
+    stacked, *rest = LinearGroup(scope, [("first", "third"), *others], join=join)(inputs)
+    assert stacked.shape[:2] == (ROWS["first"] + ROWS["third"], 3)
+    alone = {name: Linear(scope, name)(inputs) for name in ROWS}
+    beside = {f"{name} beside": part for name, part in zip(others, rest, strict=True)}
+    found = graph.program({"stacked": stacked, **alone, **beside})(x=x)
+    expected = np.concatenate([found["first"].reshape(3, -1), found["third"].reshape(3, -1)], 1)
+    np.testing.assert_allclose(found["stacked"], expected, rtol=1e-5, atol=1e-5)
+    for name in others:
+        np.testing.assert_allclose(found[f"{name} beside"], found[name], rtol=1e-5, atol=1e-5)

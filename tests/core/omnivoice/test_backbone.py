@@ -11,11 +11,16 @@ import pytest
 from ggtts.core.engine import Engine
 from ggtts.core.errors import UsageError
 from ggtts.core.nn.config import Arithmetic
+from ggtts.core.nn.joined import AttentionKind
+from ggtts.core.nn.many_positions import MATRICES_VARIABLE
+from ggtts.core.omnivoice import backbone
 from ggtts.core.omnivoice.prompt import OmniPrompt, PromptReference, build_prompt
 from support.comparing import deviation
 from support.data import OMNIVOICE, Golden
+from support.device import DEVICE
+from support.gguf_editing import edit_gguf
 from support.omnivoice_parts import EAGER, SPEECH_CASES, OmniParts, case_options, speech_case
-from support.tolerances import ACTIVATION
+from support.tolerances import ACTIVATION, USUAL_ARITHMETIC
 
 Load = Callable[[str], Golden]
 STAGES = ["omnivoice_auto_en", "omnivoice_clone", "omnivoice_clone_eager"]
@@ -97,6 +102,62 @@ def test_plain_attention(
     expected = stages(omni, case)
     for key, value in stages(plain, case).items():
         assert deviation(value, expected[key]) < ACTIVATION, key
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("name", ["omnivoice_clone", "omnivoice_clone_eager"])
+@pytest.mark.parametrize("together", [10_000, 0])
+def test_flash_attention(
+    name: str,
+    together: int,
+    omni: OmniParts,
+    tiny_gguf: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both ways in which a GPU attends, on the CPU, which rounds nothing for it."""
+    monkeypatch.setenv("GGTTS_STOCK", "1")
+    monkeypatch.setattr(backbone, "TOGETHER", together)
+    flash = OmniParts.open(tiny_gguf(OMNIVOICE), Engine("cpu", threads=1))
+    assert flash.backbone.attention is AttentionKind.FLASH
+    case = speech_case(name)
+    expected = stages(omni, case)
+    for key, value in stages(flash, case).items():
+        assert deviation(value, expected[key]) < ACTIVATION, key
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU: --device cuda0")
+@pytest.mark.parametrize("name", ["omnivoice_clone", "omnivoice_clone_eager"])
+def test_usual_arithmetic_of_a_device(
+    name: str, omni: OmniParts, tiny_gguf: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without keeping all bits, as everybody runs it."""
+    monkeypatch.delenv("GGTTS_EXACT", raising=False)
+    usual, case = OmniParts.open(tiny_gguf(OMNIVOICE), Engine(DEVICE)), speech_case(name)
+    assert usual.backbone.attention is AttentionKind.FLASH
+    expected = stages(omni, case)
+    for key, value in stages(usual, case).items():
+        assert deviation(value, expected[key]) < USUAL_ARITHMETIC, key
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize(("matrices", "tolerance"), [("f32", ACTIVATION), ("bf16", 2e-2)])
+def test_matrices_of_another_type_than_the_file(
+    matrices: str,
+    tolerance: float,
+    tiny_gguf: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A quantised file whose matrices become floats is what it says, without the rounding of activations."""
+    monkeypatch.setenv("GGTTS_STOCK", "1")
+    path, case = tiny_gguf(OMNIVOICE, "q8_0"), speech_case("omnivoice_clone")
+    monkeypatch.setenv(MATRICES_VARIABLE, matrices)
+    found = stages(OmniParts.open(path, Engine("cpu", threads=1)), case)
+    monkeypatch.delenv(MATRICES_VARIABLE)
+    floats = edit_gguf(path, tmp_path / "floats.gguf", change=lambda values: values, changed_types=["Q8_0"])
+    expected = stages(OmniParts.open(floats, Engine("cpu", threads=1)), case)
+    for key, value in found.items():
+        assert deviation(value, expected[key]) < tolerance, key
 
 
 @pytest.mark.parametrize(("outtype", "tolerance"), [("bf16", 2e-2), ("q8_0", 3e-2)])

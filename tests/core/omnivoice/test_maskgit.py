@@ -187,6 +187,18 @@ def test_threads_share_a_program(omni: OmniParts) -> None:
     assert all((one == other).all() for one, other in zip(expected, found, strict=True))
 
 
+def test_prompts_take_turns_in_a_program(omni: OmniParts) -> None:
+    """A prompt stays on the device until another one runs."""
+    step = Step(omni.backbone, StepShape(5, 3))
+    texts = [omni.backbone.text_rows(np.arange(start, start + 5, dtype=np.int32)) for start in (7, 90)]
+    prompts = [step.prompted(rows) for rows in texts]
+    codes = omni.masked(3)
+    alone = [Step(omni.backbone, StepShape(5, 3)).prompted(rows).guess(codes, 2.0) for rows in texts]
+    assert (alone[0].scores != alone[1].scores).any()
+    for index in (0, 1, 1, 0, 1):
+        assert (prompts[index].guess(codes, 2.0).scores == alone[index].scores).all()
+
+
 def test_scores_of_long_speech_go_in_pieces(omni: OmniParts, monkeypatch: pytest.MonkeyPatch) -> None:
     prompt, codes = build_prompt(omni.tokenizer, "hi"), omni.masked(9)
     shape, rows = StepShape(prompt.length, 9), omni.backbone.prompt_rows(prompt)
