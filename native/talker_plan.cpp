@@ -202,10 +202,10 @@ void TalkerPlan::load(const std::string &scope, bool in_file) {
 // As core/nn asks for them: what stands side by side is one matrix, gate and up are two.
 std::vector<const ggml_tensor *> TalkerPlan::tensors_of(const Group &group) {
     if (!group.alternating)
-        return {weights_->matrix(group.names, std::nullopt).raw};
+        return {weights_->matrix(group.names, std::nullopt, std::nullopt).raw};
     std::vector<const ggml_tensor *> tensors;
     for (const std::string &name : group.names)
-        tensors.push_back(weights_->matrix({name}, std::nullopt).raw);
+        tensors.push_back(weights_->matrix({name}, std::nullopt, std::nullopt).raw);
     return tensors;
 }
 
