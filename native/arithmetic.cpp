@@ -31,7 +31,8 @@ Tensor exact_product(const std::shared_ptr<GraphContext> &graph, const Tensor &l
     const int64_t columns = right.raw->ne[1];
     if (columns == 1 || columns >= columns_without_rounding)
         return node(graph, ggml_mul_mat(graph->room(), left.raw, right.raw));
-    const Tensor wide = pad(right, 1, 0, columns_without_rounding - columns);
+    const Tensor of_graph{right.raw, graph};  // weights on the right are leaves
+    const Tensor wide = pad(of_graph, 1, 0, columns_without_rounding - columns);
     const Tensor product = node(graph, ggml_mul_mat(graph->room(), left.raw, wide.raw));
     return contiguous(slice(product, 1, 0, columns));
 }

@@ -34,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["GGTTS_STOCK"] = "1"
     elif device != "cpu":
         os.environ["GGTTS_TEST_DEVICE"] = device
+    if device != "cpu":
         os.environ.setdefault("GGTTS_EXACT", "1")
 
 

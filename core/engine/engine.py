@@ -55,15 +55,19 @@ def _memory_for(files: Sequence[str | PathLike[str]]) -> int:
     return sum(sizes) * 3 // 2 + WORKING_ROOM if sizes else 0
 
 
+def _is_stock() -> bool:
+    return os.environ.get(STOCK_VARIABLE) == "1"
+
+
 def _keeps_all_bits(device: Device) -> bool:
-    return device.kind != "cpu" and os.environ.get(EXACT_VARIABLE) == "1"
+    """Whether products are to be exact; those of our own on the CPU always are."""
+    return (device.kind != "cpu" or _is_stock()) and os.environ.get(EXACT_VARIABLE) == "1"
 
 
 def _start(device: Device, threads: int | None) -> _native.Backend:
-    exact = _keeps_all_bits(device)
+    exact, stock = _keeps_all_bits(device), _is_stock()
     if exact:  # what NVIDIA's own libraries look at, when the first of them starts
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
-    stock = os.environ.get(STOCK_VARIABLE) == "1"
     try:
         return _native.Backend(device.name, _usable_threads(threads), exact=exact, stock=stock)
     except _native.DeviceError as error:

@@ -232,6 +232,24 @@ def test_layout(engine: Engine) -> None:
     np.testing.assert_array_equal(run(engine, lambda x: x.transpose().contiguous(), a), a.swapaxes(1, 2))
 
 
+@pytest.mark.parametrize("columns", [1, 3, 16, 17])
+def test_exact_products_take_weights_on_either_side(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """GPUs round products with few columns, and so these get some more; the CPU without operations of its own does
+    the same."""
+    monkeypatch.setenv("GGTTS_STOCK", "1")
+    monkeypatch.setenv("GGTTS_EXACT", "1")
+    engine = Engine("cpu", threads=1)
+    x, weights = random(5, 32), random(columns, 32)
+    state = engine.state({"weights": ((32, columns), "f32")})
+    state.write("weights", weights)
+    graph = engine.graph()
+    inputs = graph.input("x", (32, 5))
+    products = {"right": matmul(inputs, state["weights"]), "left": matmul(state["weights"], inputs)}
+    found = graph.program(products)(x=x)
+    np.testing.assert_allclose(found["right"].reshape(columns, 5), weights @ x.T, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found["left"].reshape(5, columns), x @ weights.T, rtol=0, atol=1e-5)
+
+
 def test_rows(engine: Engine) -> None:
     table, ids = random(9, 16), np.array([8, 0, 3, 3], dtype=np.int32)
     np.testing.assert_array_equal(run(engine, lambda t, i: t.get_rows(i), table, ids), table[ids])
