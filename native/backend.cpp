@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 #include "errors.hpp"
 
@@ -100,6 +101,10 @@ Backend::Backend(const Options &options)
         throw DeviceError("device '" + info().name + "' did not start");
     is_cpu_ = ggml_backend_dev_type(device_) == GGML_BACKEND_DEVICE_TYPE_CPU;
     scratch_.emplace(default_buffer_type());
+    // Most of GGML's operations abort on Vulkan with operands that do not begin where the device can bind
+    // them.
+    if (std::string_view(ggml_backend_reg_name(registry_)) == "Vulkan")
+        view_alignment_ = ggml_backend_buft_get_alignment(default_buffer_type());
     if (is_cpu_)
         use_threads(threads_);
     auto extra = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(

@@ -73,6 +73,9 @@ public:
     [[noreturn]] void refuse_memory(const std::string &what, size_t bytes) const;
     std::vector<std::string> features() const;
 
+    // Views begin at multiples of so many bytes where operations read them; others are copied first.
+    size_t view_alignment() const { return view_alignment_; }
+
     ggml_backend_buffer_type_t default_buffer_type() const;
     // Buffer types with faster kernels for matrices (repacked layouts), best first; empty on most devices.
     const std::vector<ggml_backend_buffer_type_t> &matrix_buffer_types() const {
@@ -107,6 +110,7 @@ private:
 
     ggml_backend_dev_t device_ = nullptr;
     ggml_backend_reg_t registry_ = nullptr;
+    size_t view_alignment_ = 1;
     ggml_backend_ptr backend_;
     std::map<int, ggml_threadpool *> thread_pools_;  // by their number of threads
     int poll_ = default_poll;

@@ -206,7 +206,7 @@ Tensor get_rows(const Tensor &table, const Tensor &ids) {
                "needs a matrix and a list of ids, got " + describe(table) + " and " + describe(ids));
     }
     limit_ids(*graph, ids, table.raw->ne[1]);
-    return node(graph, ggml_get_rows(graph->room(), table.raw, dense(ids).raw));
+    return node(graph, ggml_get_rows(graph->room(), with_rows(table).raw, dense(ids).raw));
 }
 
 // Neighbours in time lie next to each other, so a window of them is a column. GGML's operation for images

@@ -1,5 +1,7 @@
 #include "operands.hpp"
 
+#include "backend.hpp"
+
 #include <stdexcept>
 #include <utility>
 
@@ -68,14 +70,18 @@ bool has_usual_strides(const ggml_tensor *tensor) {
     return tensor->nb[0] == ggml_type_size(tensor->type);
 }
 
+bool begins_in_line(const Tensor &a) {
+    return a.graph == nullptr || a.raw->view_offs % a.graph->backend().view_alignment() == 0;
+}
+
 // Most kernels read all values in a line: a tensor with its values out of line is copied first. Dimensions of
 // length 1 may have any stride and still be in line, which some of GGML's checks do not accept: a reshape
 // gives the usual ones.
 Tensor dense(const Tensor &a) {
-    if (has_usual_strides(a.raw)) {
+    if (has_usual_strides(a.raw) && begins_in_line(a)) {
         return a;
     }
-    if (!ggml_is_contiguous(a.raw)) {
+    if (!ggml_is_contiguous(a.raw) || !begins_in_line(a)) {
         return contiguous(a);
     }
     const int64_t *ne = a.raw->ne;
@@ -83,7 +89,7 @@ Tensor dense(const Tensor &a) {
 }
 
 Tensor with_rows(const Tensor &a) {
-    if (a.raw->nb[0] == ggml_type_size(a.raw->type))
+    if (a.raw->nb[0] == ggml_type_size(a.raw->type) && begins_in_line(a))
         return a;
     return contiguous(a);
 }
