@@ -114,6 +114,11 @@ class KVCache:
         return self._state
 
     @property
+    def revision(self) -> int:
+        """Changes when memory moves; programs of an earlier one work on what is no longer read."""
+        return self._revision
+
+    @property
     def room(self) -> int | None:
         """How many more positions may ever be added, None for any number."""
         return None if self.limit is None else self.limit - self.length

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,12 @@ from hypothesis import strategies as st
 
 from ggtts.core.errors import EngineError
 from ggtts.core.nn.attention import mask_values
+from ggtts.core.nn.buckets import rounded_by_half
 from ggtts.core.qwen.batch import FrameStage, PrefillStage
 from ggtts.core.qwen.cadence import STREAM_FRAMES
 from ggtts.core.qwen.choices import Choices
 from ggtts.core.qwen.codec_stage import CodecStage, Decode, Forget, Place, Prime, Snapshot
 from ggtts.core.qwen.frames import FrameAsked, FrameSampler, first_codes
-from ggtts.core.qwen.talker_batch import _rounded
 from ggtts.core.sampling import SamplingOptions
 from support.talker_files import TOKENS, talker_file
 
@@ -30,6 +31,9 @@ def codes(frames: int) -> np.ndarray:
 
 class Prefills:
     """A talker whose prompts take a certain time."""
+
+    def groups(self, prompts: Sequence[Any]) -> list[list[int]]:
+        return [[place] for place in range(len(prompts))]
 
     def prefill(self, slot: Any, prompt: Any, **options: Any) -> str:
         return "begun"
@@ -111,8 +115,8 @@ def test_other_codes_are_what_each_draws_alone(known: bool) -> None:
 
 @given(count=st.integers(1, 300))
 def test_few_numbers_of_columns_serve_all(count: int) -> None:
-    assert count <= _rounded(count) <= 1.5 * count
-    assert _rounded(_rounded(count)) == _rounded(count)
+    assert count <= rounded_by_half(count) <= 1.5 * count
+    assert rounded_by_half(rounded_by_half(count)) == rounded_by_half(count)
 
 
 @given(places=st.lists(st.integers(0, 40), min_size=1, max_size=5), window=st.sampled_from([0, 1, 7]))
