@@ -21,8 +21,8 @@ class ProgramShelf:
         self._revision: int | None = None
         self._programs: dict[Hashable, Program] = {}  # the last one used is the last one here
 
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._programs
+    def __len__(self) -> int:
+        return len(self._programs)
 
     def get(self, revision: int, key: Hashable, build: Callable[[], Program]) -> Program:
         """Return the program of a key, and build it where there is none.

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from ggtts.core.errors import EngineError
 from ggtts.core.nn.attention import mask_values
-from ggtts.core.nn.buckets import rounded_by_half
 from ggtts.core.qwen.batch import FrameStage, PrefillStage
 from ggtts.core.qwen.cadence import STREAM_FRAMES
 from ggtts.core.qwen.choices import Choices
@@ -111,12 +110,6 @@ def test_other_codes_are_what_each_draws_alone(known: bool) -> None:
     assert found[:, 1].tolist() == expected[1]
     assert list(chosen.failures) == [2]
     assert "frame 2, codebook 2" in str(chosen.failures[2])
-
-
-@given(count=st.integers(1, 300))
-def test_few_numbers_of_columns_serve_all(count: int) -> None:
-    assert count <= rounded_by_half(count) <= 1.5 * count
-    assert rounded_by_half(rounded_by_half(count)) == rounded_by_half(count)
 
 
 @given(places=st.lists(st.integers(0, 40), min_size=1, max_size=5), window=st.sampled_from([0, 1, 7]))
