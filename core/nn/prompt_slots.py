@@ -103,7 +103,7 @@ class PromptSlotsView:
         return PromptLayer(self._graph, keys, values, self._rows, self._sight, self._prompts)
 
 
-def slot_rows(slots: Sequence[int], positions: int, capacity: int, kv_heads: int) -> np.ndarray:
+def slot_rows(slots: Sequence[int] | np.ndarray, positions: int, capacity: int, kv_heads: int) -> np.ndarray:
     """Return where the first positions of slots stand in a cache whose rows are counted through, int32 [slots,
     positions, kv_heads]."""
     slot = np.asarray(slots, np.int32)[:, None, None]

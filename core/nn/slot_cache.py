@@ -7,6 +7,7 @@ brings them there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,7 +117,7 @@ class SlotCache:
         self._capacity = 0
         self.revision = 0
         self._state: State | None = None
-        self._movers: dict[int, Program] = {}  # by positions that change places
+        self._movers: dict[tuple[int, int], Program] = {}  # by pairs of slots and their positions
 
     @property
     def slots(self) -> int:
@@ -204,9 +205,21 @@ class SlotCache:
 
     def exchange(self, one: int, other: int) -> None:
         """Let the sequences of two slots change places."""
-        if not self._engine.is_cpu:
-            self._exchange_rows(one, other)
+        self.exchange_all([(one, other)])
+
+    def exchange_all(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Let the sequences of pairs of slots change places, no slot twice."""
+        if self._engine.is_cpu:
+            for one, other in pairs:
+                self._exchange_alone(one, other)
             return
+        moved = [pair for pair in pairs if any(self.lengths[slot] for slot in pair)]
+        if moved:
+            self._exchange_rows(moved)
+        for one, other in pairs:
+            self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
+
+    def _exchange_alone(self, one: int, other: int) -> None:
         moves = [(source, target) for source, target in ((one, other), (other, one)) if self.lengths[source]]
         if len(moves) == 1:
             self._copy(self.state, self.state, moves)
@@ -218,24 +231,28 @@ class SlotCache:
             self._copy(aside.state, self.state, [(0, other)], [self.lengths[one]])
         self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
 
-    def _exchange_rows(self, one: int, other: int) -> None:
+    def _exchange_rows(self, pairs: list[tuple[int, int]]) -> None:
         """The same by a program that is kept, as one that is made anew costs more than what it does."""
-        positions = self._exchanged_positions(max(self.lengths[one], self.lengths[other]))
-        if positions:
-            mover = self._movers.get(positions)
-            if mover is None:
-                mover = self._movers[positions] = self._mover(positions)
-            rows = slot_rows([one, other], positions, self._capacity, self._config.kv_heads)
-            mover(source=rows.reshape(-1), target=rows[::-1].reshape(-1))
-        self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
+        positions = self._exchanged_positions(max(self.lengths[slot] for pair in pairs for slot in pair))
+        # Those who make their number a round one are the last pair again, which moves to the same place.
+        count = power_of_two(len(pairs))
+        sources = np.array([*pairs, *[pairs[-1]] * (count - len(pairs))])
+        mover = self._movers.get((count, positions))
+        if mover is None:
+            mover = self._movers[count, positions] = self._mover(2 * count * positions)
+        source, target = (
+            slot_rows(slots.reshape(-1), positions, self._capacity, self._config.kv_heads).reshape(-1)
+            for slots in (sources, sources[:, ::-1])
+        )
+        mover(source=source, target=target)
 
     def _exchanged_positions(self, length: int) -> int:
         return min(self._capacity, KEYS_STRIDE * power_of_two(-(-length // KEYS_STRIDE))) if length else 0
 
     def _mover(self, positions: int) -> Program:
-        """Build a program that copies rows of all layers elsewhere, all of them read before one is written."""
+        """Build a program that copies so many positions of all layers elsewhere, all read before one is written."""
         graph, sizes = self._engine.graph(), self._config
-        count = 2 * positions * sizes.kv_heads
+        count = positions * sizes.kv_heads
         source, target = graph.input("source", (count,), "i32"), graph.input("target", (count,), "i32")
         for name in self._names():
             kept = graph.use(self.state[name])
@@ -250,7 +267,7 @@ class SlotCache:
         """
         return PromptSlotsView(self._engine, graph, self.state, self._config, prompts, positions)
 
-    def prompt_rows(self, slots: list[int], positions: int) -> dict[str, np.ndarray]:
+    def prompt_rows(self, slots: Sequence[int], positions: int) -> dict[str, np.ndarray]:
         """Return the input of a program that begins sequences of `positions` in these slots."""
         rows = slot_rows(slots, positions, self._capacity, self._config.kv_heads)
         return {"rows": rows.reshape(-1)}

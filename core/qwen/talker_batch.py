@@ -25,6 +25,9 @@ STEP_PROGRAMS, LASTING_PROGRAMS = 32, 64
 """How many programs are kept: for steps of other numbers of utterances, and on devices where they last until the batch
 ends, for prompts and of visible positions, too."""
 
+PAIRS_AT_ONCE = 8
+"""How many utterances move in one run, at most."""
+
 _logger = logging.getLogger("ggtts.qwen")
 
 
@@ -139,7 +142,7 @@ class TalkerBatch:
         """
         lengths = [len(one.prompt) for one in prompts]
         self._make_room(
-            max(self._number(one.slot) for one in prompts) + 1,
+            len(self._residents),  # those who are here and did not begin will soon
             max(self._roomy(self._talker.positions_at_first(len(one.prompt), one.frames)) for one in prompts),
         )
         numbers = [
@@ -280,17 +283,27 @@ class TalkerBatch:
     def _bring_forward(self, slots: Sequence[TalkerSlot]) -> None:
         """Let some slots be the first ones: a step is for the first n."""
         wanted = {id(slot) for slot in slots}
-        behind = [slot for slot in slots if self._number(slot) >= len(slots)]
-        for number in range(len(slots)):
-            resident = self._residents[number]
-            if resident is None or id(resident) not in wanted:
-                slot = behind.pop()
-                other = self._number(slot)
-                self._cache.exchange(number, other)
-                self._residents[number], self._residents[other] = slot, resident
-                slot.number = number
+        behind = [self._number(slot) for slot in slots if self._number(slot) >= len(slots)]
+        free = (
+            number
+            for number, resident in enumerate(self._residents[: len(slots)])
+            if resident is None or id(resident) not in wanted
+        )
+        pairs = list(zip(free, behind, strict=True))
+        at_once = PAIRS_AT_ONCE if self._lasting else 1
+        for first in range(0, len(pairs), at_once):
+            self._exchange(pairs[first : first + at_once])
+
+    def _exchange(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Let those in pairs of slots change places."""
+        self._cache.exchange_all(pairs)
+        residents = self._residents
+        for one, other in pairs:
+            residents[one], residents[other] = residents[other], residents[one]
+            for number in (one, other):
+                resident = residents[number]
                 if resident is not None:
-                    resident.number = other
+                    resident.number = number
 
     def _columns(self, count: int) -> int:
         """Return how many slots take part in a step of the first `count`.
