@@ -143,7 +143,7 @@ class TalkerBatch:
         lengths = [len(one.prompt) for one in prompts]
         self._make_room(
             len(self._residents),  # those who are here and did not begin will soon
-            max(self._roomy(self._talker.positions_at_first(len(one.prompt), one.frames)) for one in prompts),
+            max(self._talker.positions_at_first(len(one.prompt), one.frames) for one in prompts),
         )
         numbers = [
             self._begin(one.slot, length, one.frames) for one, length in zip(prompts, lengths, strict=True)
@@ -166,7 +166,7 @@ class TalkerBatch:
     def _begin(self, slot: TalkerSlot, tokens: int, frames: int) -> int:
         """Make room for a sequence in a slot, and return the number of the slot."""
         number = self._number(slot)
-        self._make_room(number + 1, self._roomy(self._talker.positions_at_first(tokens, frames)))
+        self._make_room(number + 1, self._talker.positions_at_first(tokens, frames))
         self._cache.reset(number)
         self._cache.reserve(number, tokens)
         return number
@@ -229,36 +229,39 @@ class TalkerBatch:
         total = self._talker.engine.device.memory_total
         return bool(total) and self._cache.bytes_for(self._cache.slots, self._cache.capacity) > total // 4
 
-    def _roomy(self, positions: int) -> int:
+    def _rounded(self, positions: int, *, doubling: bool = False) -> int:
         """Round up, so that a prompt that is a little longer than others does not move them all."""
-        if self._lasting:
-            rounded = POSITIONS_STRIDE * power_of_two(-(-positions // POSITIONS_STRIDE))
-        else:
-            rounded = -(-positions // POSITIONS_STRIDE) * POSITIONS_STRIDE
+        strides = -(-positions // POSITIONS_STRIDE)
+        rounded = POSITIONS_STRIDE * (power_of_two(strides) if doubling else strides)
         return rounded if self.limit is None else min(rounded, self.limit)
 
     def _make_room(self, slots: int, positions: int) -> None:
         """Have so many slots and positions: where programs last, more than that if the device has them to spare."""
-        cache = self._cache
-        if slots <= cache.slots and positions <= cache.capacity:
+        cache, tight = self._cache, self._rounded(positions)
+        if slots <= cache.slots and tight <= cache.capacity:
             return
-        if self._lasting:
-            roomy = _power_of_four(slots)
-            roomy = max(slots, min(roomy, self._capacity or roomy), cache.slots)
-            needed = cache.bytes_for(roomy, max(positions, cache.capacity))
-            if self._talker.engine.has_to_spare(needed):
-                try:
-                    cache.resize(roomy, positions)
-                    return
-                except EngineError as error:
-                    _logger.info("%s: taking only what is needed", error)
-        cache.resize(power_of_two(slots), positions)
+        if self._lasting and self._have_plenty(slots, self._rounded(positions, doubling=True)):
+            return
+        cache.resize(cache.slots if slots <= cache.slots else power_of_two(slots), tight)
+
+    def _have_plenty(self, slots: int, positions: int) -> bool:
+        """Make room in few steps; tell whether there is."""
+        cache, plenty = self._cache, _power_of_four(slots)
+        plenty = max(slots, min(plenty, self._capacity or plenty), cache.slots)
+        if not self._talker.engine.has_to_spare(cache.bytes_for(plenty, max(positions, cache.capacity))):
+            return False
+        try:
+            cache.resize(plenty, positions)
+        except EngineError as error:
+            _logger.info("%s: taking only what is needed", error)
+            return False
+        return True
 
     def _make_room_for_step(self, number: int) -> None:
         """Have room for one more position in a slot."""
         needed = self._cache.lengths[number] + 1
         if self._lasting and needed > self._cache.capacity and self._cache.room(number) != 0:
-            self._make_room(self._cache.slots, self._roomy(needed))
+            self._make_room(self._cache.slots, needed)
         self._cache.reserve(number, 1)
 
     def _number(self, slot: TalkerSlot) -> int:
