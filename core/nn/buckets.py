@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-FINE_STRIDE, FINE_POSITIONS = 16, 128
-COARSE_STRIDE = 64
-"""Up to `FINE_POSITIONS`, lengths are multiples of the fine stride, beyond of the coarse one. Both divide the stride of
-keys, and so a masked cache with room for a prompt has room for what it is padded to."""
+SHORTEST_BUCKET, STRIDE = 16, 64
+"""Lengths are powers of two up to twice the stride, beyond multiples of it. All of them fit into the stride of keys,
+and so a masked cache with room for a prompt has room for what it is padded to."""
 
 LONGEST_BUCKET = 1024
 """Longer prompts are computed as they are: their masks are large, and starting operations is not what they cost."""
@@ -29,8 +28,9 @@ def prompt_bucket(tokens: int) -> int | None:
     """Return the length that a prompt is padded to, None for one that is computed as it is."""
     if tokens > LONGEST_BUCKET:
         return None
-    stride = FINE_STRIDE if tokens <= FINE_POSITIONS else COARSE_STRIDE
-    return -(-tokens // stride) * stride
+    if tokens <= 2 * STRIDE:
+        return max(SHORTEST_BUCKET, power_of_two(tokens))
+    return -(-tokens // STRIDE) * STRIDE
 
 
 def power_of_two(count: int) -> int:

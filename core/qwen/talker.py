@@ -186,7 +186,8 @@ class TalkerSession:
             result = self._build(tokens, taps)(x=prompt, **self._cache.feed(tokens))
         else:
             last = np.array([tokens - 1], np.int32)
-            result = self._prompt_program(bucket)(x=padded(prompt, bucket), answered=last)
+            rows = self._cache.prompt_rows(bucket)
+            result = self._prompt_program(bucket)(x=padded(prompt, bucket), answered=last, **rows)
         self._cache.advance(tokens)
         return self._talker.steps(result, taps)[0]
 
@@ -217,7 +218,7 @@ class TalkerSession:
 
         def build() -> Program:
             return self._talker.program(
-                bucket, lambda graph: self._cache.fixed_view(graph, bucket, 0), named=True
+                bucket, lambda graph: self._cache.prompt_view(graph, bucket), named=True
             )
 
         return self._programs.get(self._cache.revision, ("prompt", bucket), build)
