@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ggtts.core.qwen.batch import FrameStage
+from ggtts.core.qwen.batch import FrameStage, PrefillStage
 from ggtts.core.qwen.code_predictor_batch import CodePredictorBatch
 from ggtts.core.qwen.codec_stage import CodecStage
 from ggtts.core.qwen.kernel_predictor import KernelBatch
@@ -17,7 +17,7 @@ from ggtts.core.qwen.talker_batch import TalkerBatch
 from ggtts.core.speech.lockstep import Lockstep
 
 WATCHED: list[tuple[str, type, str]] = [
-    ("prefill", TalkerBatch, "prefill"),
+    ("prefill", PrefillStage, "run"),
     ("talker", TalkerBatch, "decode_arrays"),
     ("predictor", CodePredictorBatch, "expand"),
     ("predictor", KernelBatch, "expand"),

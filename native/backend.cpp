@@ -100,7 +100,7 @@ Backend::Backend(const Options &options)
     if (!backend_)
         throw DeviceError("device '" + info().name + "' did not start");
     is_cpu_ = ggml_backend_dev_type(device_) == GGML_BACKEND_DEVICE_TYPE_CPU;
-    scratch_.emplace(default_buffer_type());
+    scratch_.emplace(default_buffer_type(), !has_own_operations());
     // Most of GGML's operations abort on Vulkan with operands that do not begin where the device can bind
     // them.
     if (std::string_view(ggml_backend_reg_name(registry_)) == "Vulkan")

@@ -87,16 +87,16 @@ Program::~Program() {
 
 void Program::allocate() {
     Backend &backend = context_->backend();
-    allocator_.reset(ggml_gallocr_new(backend.default_buffer_type()));
-    if (!allocator_ || !ggml_gallocr_alloc_graph(allocator_.get(), graph_)) {
-        backend.refuse_memory(intermediate_results, needed_bytes(backend, graph_));
+    scratch_plan_ = backend.scratch().plan(context_->room(), graph_);
+    if (!scratch_plan_) {
+        allocator_.reset(ggml_gallocr_new(backend.default_buffer_type()));
+        if (!allocator_ || !ggml_gallocr_alloc_graph(allocator_.get(), graph_)) {
+            backend.refuse_memory(intermediate_results, needed_bytes(backend, graph_));
+        }
+        ggml_backend_buffer_t buffer = buffer_of(graph_);
+        if (buffer != nullptr)
+            scratch_plan_ = ScratchPlan::of(context_->room(), buffer, ggml_backend_buffer_get_size(buffer));
     }
-    ggml_backend_buffer_t buffer = nullptr;
-    for (int i = 0; i < ggml_graph_n_nodes(graph_) && buffer == nullptr; ++i) {
-        const ggml_tensor *operation = ggml_graph_node(graph_, i);
-        buffer = operation->view_src == nullptr ? operation->buffer : nullptr;
-    }
-    scratch_plan_ = buffer == nullptr ? std::nullopt : ScratchPlan::of(context_->room(), buffer);
     if (scratch_plan_) {
         allocator_.reset();
         backend.scratch().add(*scratch_plan_);

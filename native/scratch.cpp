@@ -8,9 +8,42 @@ namespace {
 // Below this, memory that lies idle is not worth giving back.
 constexpr size_t kept_bytes = size_t{32} << 20;
 
+// Up to this, memory that lasts is as large as the next power of two, and programs are planned in memory of
+// their own.
+constexpr size_t lasting_bytes = size_t{128} << 20;
+
+size_t rounded(size_t bytes) {
+    size_t result = kept_bytes;
+    while (result < bytes)
+        result *= 2;
+    return bytes <= lasting_bytes ? result : bytes;
+}
+
+// Takes the memory from tensors that the allocator has placed.
+void take_back(const ggml_context *context) {
+    for (ggml_tensor *tensor = ggml_get_first_tensor(context); tensor != nullptr;
+         tensor = ggml_get_next_tensor(context, tensor)) {
+        if (tensor->buffer != nullptr &&
+            ggml_backend_buffer_get_usage(tensor->buffer) == GGML_BACKEND_BUFFER_USAGE_COMPUTE) {
+            tensor->buffer = nullptr;
+            tensor->data = nullptr;
+        }
+    }
+}
+
 }  // namespace
 
-std::optional<ScratchPlan> ScratchPlan::of(const ggml_context *context, ggml_backend_buffer_t buffer) {
+ggml_backend_buffer_t buffer_of(ggml_cgraph *graph) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        const ggml_tensor *operation = ggml_graph_node(graph, i);
+        if (operation->view_src == nullptr && operation->buffer != nullptr)
+            return operation->buffer;
+    }
+    return nullptr;
+}
+
+std::optional<ScratchPlan> ScratchPlan::of(const ggml_context *context, ggml_backend_buffer_t buffer,
+                                           size_t bytes) {
     ScratchPlan plan;
     const auto *base = static_cast<const char *>(ggml_backend_buffer_get_base(buffer));
     for (ggml_tensor *tensor = ggml_get_first_tensor(context); tensor != nullptr;
@@ -22,7 +55,28 @@ std::optional<ScratchPlan> ScratchPlan::of(const ggml_context *context, ggml_bac
             return {};
         }
     }
-    plan.bytes_ = ggml_backend_buffer_get_size(buffer);
+    plan.bytes_ = bytes;
+    return plan;
+}
+
+std::optional<ScratchPlan> Scratch::plan(const ggml_context *context, ggml_cgraph *graph) {
+    if (!lasting_)
+        return {};
+    const std::lock_guard lock(planning_);
+    if (!planner_)
+        planner_.reset(ggml_gallocr_new(type_));
+    size_t bytes = 0;
+    ggml_gallocr_reserve_n_size(planner_.get(), graph, nullptr, nullptr, &bytes);
+    // Reserved explicitly: the allocator would take a graph of the same sizes for the one before.
+    if (bytes > lasting_bytes || !ggml_gallocr_reserve(planner_.get(), graph) ||
+        !ggml_gallocr_alloc_graph(planner_.get(), graph))
+        return {};
+    const ggml_backend_buffer_t buffer = buffer_of(graph);
+    std::optional<ScratchPlan> plan;
+    if (buffer != nullptr)
+        plan = ScratchPlan::of(context, buffer, bytes);
+    if (!plan)
+        take_back(context);
     return plan;
 }
 
@@ -43,8 +97,13 @@ size_t Scratch::most_needed() const {
 
 bool Scratch::resize(size_t bytes) {
     buffer_.reset();  // before the other one is made: both may not fit
-    buffer_.reset(ggml_backend_buft_alloc_buffer(type_, bytes));
-    bytes_ = buffer_ ? bytes : 0;
+    const size_t roomy = lasting_ ? rounded(bytes) : bytes;
+    buffer_.reset(ggml_backend_buft_alloc_buffer(type_, roomy));
+    bytes_ = buffer_ ? roomy : 0;
+    if (!buffer_ && roomy > bytes) {
+        buffer_.reset(ggml_backend_buft_alloc_buffer(type_, bytes));
+        bytes_ = buffer_ ? bytes : 0;
+    }
     ++generation_;
     return buffer_ != nullptr;
 }

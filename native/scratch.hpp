@@ -15,12 +15,16 @@ namespace ggtts {
 
 class Scratch;
 
+// The buffer that the allocator has put the results of a graph into; null when there are none.
+ggml_backend_buffer_t buffer_of(ggml_cgraph *graph);
+
 // Where the tensors of one program lie in it.
 class ScratchPlan {
 public:
     // Takes the places that GGML's allocator has given to the tensors of a context, which lose their memory;
-    // nothing when they lie in several buffers.
-    static std::optional<ScratchPlan> of(const ggml_context *context, ggml_backend_buffer_t buffer);
+    // nothing when they lie in several buffers. `bytes` is what they need together.
+    static std::optional<ScratchPlan> of(const ggml_context *context, ggml_backend_buffer_t buffer,
+                                         size_t bytes);
 
     size_t bytes() const { return bytes_; }
 
@@ -35,7 +39,13 @@ private:
 
 class Scratch {
 public:
-    explicit Scratch(ggml_backend_buffer_type_t type) : type_(type) {}
+    // With `lasting`, for devices that stand still while memory is given back: it then grows in few steps,
+    // and programs are planned in memory that is kept for that.
+    Scratch(ggml_backend_buffer_type_t type, bool lasting) : type_(type), lasting_(lasting) {}
+
+    // Gives every tensor of a graph its place; nothing when the allocator of a program has to do it: where
+    // memory does not last, for large programs, and when there is not enough. May be called by any thread.
+    std::optional<ScratchPlan> plan(const ggml_context *context, ggml_cgraph *graph);
 
     // Programs that are there: memory that none of them needs any more is given back when the next one runs.
     // These may be called by any thread.
@@ -51,6 +61,9 @@ private:
     bool resize(size_t bytes);
 
     ggml_backend_buffer_type_t type_;
+    bool lasting_;
+    std::mutex planning_;
+    ggml_gallocr_ptr planner_;
     ggml_backend_buffer_ptr buffer_;
     size_t bytes_ = 0;
     uint64_t generation_ = 0;

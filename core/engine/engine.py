@@ -13,7 +13,7 @@ from types import TracebackType
 from ggtts import _native
 
 from ..errors import EngineError, UsageError
-from .device import DEVICE_VARIABLE, Device, choose_device, default_threads, the_cpu
+from .device import DEVICE_VARIABLE, Device, choose_device, default_threads, describe, the_cpu
 from .graph import Graph
 from .weights import Weights
 
@@ -121,6 +121,13 @@ class Engine:
     def is_cpu(self) -> bool:
         """Whether the fused CPU operations can run here."""
         return self.backend.has_own_operations
+
+    def has_to_spare(self, memory: int) -> bool:
+        """Tell whether the device has twice that many bytes free now; so too where nobody knows."""
+        now = next(
+            (describe(info) for info in _native.devices() if info.name == self.device.name), self.device
+        )
+        return not now.memory_total or 2 * memory <= now.memory_free
 
     def beside(self, *, always: bool = False) -> Engine | None:
         """Return a second engine on the same device, whose programs run while those of this one do.

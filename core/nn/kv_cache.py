@@ -13,6 +13,7 @@ import numpy as np
 from ..engine import Engine, Graph, State, Tensor
 from .attention import KEYS_STRIDE, Sight, mask_values, needs_mask
 from .config import TransformerConfig
+from .prompt_slots import PromptSlotsView, slot_rows
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,11 @@ class KVCache:
         return self._state
 
     @property
+    def revision(self) -> int:
+        """Changes when memory moves; programs of an earlier one work on what is no longer read."""
+        return self._revision
+
+    @property
     def room(self) -> int | None:
         """How many more positions may ever be added, None for any number."""
         return None if self.limit is None else self.limit - self.length
@@ -160,6 +166,17 @@ class KVCache:
             constants.write("mask", mask_values(places, visible, self._config.window))
         sight = Sight(constants["places"], constants["mask"] if self._masked else None)
         return CacheView(self._state, sight.places, sight, visible)
+
+    def prompt_view(self, graph: Graph, positions: int) -> PromptSlotsView:
+        """Return the cache inside `graph`, to begin its sequence with so many positions.
+
+        They see nothing but themselves. The graph gains the input "rows", which `prompt_rows` fills.
+        """
+        return PromptSlotsView(self._engine, graph, self._state, self._config, 1, positions)
+
+    def prompt_rows(self, positions: int) -> dict[str, np.ndarray]:
+        """Return the input of a program that begins the sequence with `positions`."""
+        return {"rows": slot_rows([0], positions, self._capacity, self._config.kv_heads).reshape(-1)}
 
     def feed(self, tokens: int) -> dict[str, np.ndarray]:
         """Return the inputs of a program that adds the next `tokens` positions."""

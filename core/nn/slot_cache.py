@@ -7,14 +7,17 @@ brings them there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..engine import Engine, Graph, State, Tensor
+from ..engine import Engine, Graph, Program, State, Tensor
 from .attention import KEYS_STRIDE, Sight, mask_values, needs_mask
+from .buckets import power_of_two, rounded_by_half
 from .config import TransformerConfig
 from .kv_cache import LayerCache
+from .prompt_slots import PromptSlotsView, slot_rows
 
 
 @dataclass(frozen=True)
@@ -95,9 +98,12 @@ class SlotCache:
         program = programs.get(cache.signature(n)) or build(cache.step_view(graph, n))
         program(x=x, **cache.step_feed(n))
 
+    Several sequences can begin in one run: `prompts_view`, `prompt_rows`.
+
     Attributes:
         lengths: positions held, by slot.
         limit: most positions a sequence may ever have, None for any number.
+        revision: changes when memory moves; programs of an earlier one work on what is no longer read.
     """
 
     def __init__(
@@ -109,8 +115,9 @@ class SlotCache:
         self._engine, self._config, self._dtype = engine, config, dtype
         self._masked = needs_mask(config, engine.is_cpu)
         self._capacity = 0
-        self._revision = 0
+        self.revision = 0
         self._state: State | None = None
+        self._movers: dict[tuple[int, int], Program] = {}  # by pairs of slots and their positions
 
     @property
     def slots(self) -> int:
@@ -151,13 +158,21 @@ class SlotCache:
         slots, positions = max(slots, self.slots), max(self._rounded(positions), self._capacity)
         if (slots, positions) == (self.slots, self._capacity):
             return
+        self._movers.clear()
+        if not any(self.lengths):
+            self._state, self._capacity = None, 0  # before there is more: both may not fit
         shape = (self._config.head_dim, positions, self._config.kv_heads, slots)
         grown = self._engine.state({name: (shape, self._dtype) for name in self._names()})
-        if self._state is not None and any(self.lengths):
+        if self._state is not None:
             self._copy(self._state, grown, [(slot, slot) for slot in range(self.slots)])
         self._state, self._capacity = grown, positions
         self.lengths += [0] * (slots - self.slots)
-        self._revision += 1
+        self.revision += 1
+
+    def bytes_for(self, slots: int, positions: int) -> int:
+        """Return the memory that so many slots of so many positions take."""
+        sizes, number = self._config, 2 if self._dtype == "f16" else 4
+        return 2 * sizes.layers * sizes.kv_heads * sizes.head_dim * number * slots * self._rounded(positions)
 
     def reserve(self, slot: int, tokens: int) -> None:
         """Make room for that many more positions in a slot.
@@ -184,11 +199,27 @@ class SlotCache:
 
     def clear(self) -> None:
         """Forget everything, and let go of the memory."""
+        self._movers.clear()
         self.lengths, self._capacity, self._state = [], 0, None
-        self._revision += 1
+        self.revision += 1
 
     def exchange(self, one: int, other: int) -> None:
         """Let the sequences of two slots change places."""
+        self.exchange_all([(one, other)])
+
+    def exchange_all(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Let the sequences of pairs of slots change places, no slot twice."""
+        if self._engine.is_cpu:
+            for one, other in pairs:
+                self._exchange_alone(one, other)
+            return
+        moved = [pair for pair in pairs if any(self.lengths[slot] for slot in pair)]
+        if moved:
+            self._exchange_rows(moved)
+        for one, other in pairs:
+            self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
+
+    def _exchange_alone(self, one: int, other: int) -> None:
         moves = [(source, target) for source, target in ((one, other), (other, one)) if self.lengths[source]]
         if len(moves) == 1:
             self._copy(self.state, self.state, moves)
@@ -199,6 +230,47 @@ class SlotCache:
             self._copy(self.state, self.state, [(other, one)])
             self._copy(aside.state, self.state, [(0, other)], [self.lengths[one]])
         self.lengths[one], self.lengths[other] = self.lengths[other], self.lengths[one]
+
+    def _exchange_rows(self, pairs: list[tuple[int, int]]) -> None:
+        """The same by a program that is kept, as one that is made anew costs more than what it does."""
+        positions = self._exchanged_positions(max(self.lengths[slot] for pair in pairs for slot in pair))
+        # Those who make their number a round one are the last pair again, which moves to the same place.
+        count = power_of_two(len(pairs))
+        sources = np.array([*pairs, *[pairs[-1]] * (count - len(pairs))])
+        mover = self._movers.get((count, positions))
+        if mover is None:
+            mover = self._movers[count, positions] = self._mover(2 * count * positions)
+        source, target = (
+            slot_rows(slots.reshape(-1), positions, self._capacity, self._config.kv_heads).reshape(-1)
+            for slots in (sources, sources[:, ::-1])
+        )
+        mover(source=source, target=target)
+
+    def _exchanged_positions(self, length: int) -> int:
+        return min(self._capacity, KEYS_STRIDE * power_of_two(-(-length // KEYS_STRIDE))) if length else 0
+
+    def _mover(self, positions: int) -> Program:
+        """Build a program that copies so many positions of all layers elsewhere, all read before one is written."""
+        graph, sizes = self._engine.graph(), self._config
+        count = positions * sizes.kv_heads
+        source, target = graph.input("source", (count,), "i32"), graph.input("target", (count,), "i32")
+        for name in self._names():
+            kept = graph.use(self.state[name])
+            rows = kept.reshape(sizes.head_dim, kept.shape[1] * kept.shape[2] * kept.shape[3])
+            graph.effect(rows.set_rows(rows.get_rows(source), target), early=True)
+        return graph.program({})
+
+    def prompts_view(self, graph: Graph, prompts: int, positions: int) -> PromptSlotsView:
+        """Return slots inside `graph`, to begin so many sequences of so many positions in any of them.
+
+        The graph gains the input "rows", which `prompt_rows` fills.
+        """
+        return PromptSlotsView(self._engine, graph, self.state, self._config, prompts, positions)
+
+    def prompt_rows(self, slots: Sequence[int], positions: int) -> dict[str, np.ndarray]:
+        """Return the input of a program that begins sequences of `positions` in these slots."""
+        rows = slot_rows(slots, positions, self._capacity, self._config.kv_heads)
+        return {"rows": rows.reshape(-1)}
 
     def view(self, graph: Graph, slot: int, tokens: int) -> OneSlotView:
         """Return one slot inside `graph`, which gains the inputs that `feed` fills."""
@@ -214,7 +286,7 @@ class SlotCache:
 
     def signature(self, slots: int) -> tuple[int, int, int]:
         """Return what a program for one more position of the first slots depends on."""
-        return self._revision, slots, self._visible(max(self.lengths[:slots]) + 1)
+        return self.revision, slots, self._visible(max(self.lengths[:slots]) + 1)
 
     def step_view(self, graph: Graph, slots: int) -> SlotsView:
         """Return the first slots inside `graph`, to add one position to each; it gains the inputs of `step_feed`."""
@@ -261,7 +333,12 @@ class SlotCache:
 
     def _visible(self, places: int) -> int:
         """Return how many places attention reads when that many are in use."""
-        return min(self._capacity, self._rounded(places)) if self._masked else self._capacity
+        if not self._masked:
+            return self._capacity
+        strides = -(-places // KEYS_STRIDE)
+        if not self._engine.is_cpu:  # where each number has a program that lasts
+            strides = rounded_by_half(strides)
+        return min(self._capacity, KEYS_STRIDE * strides)
 
     def _copy(
         self,

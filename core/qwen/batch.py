@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,19 +17,11 @@ from .code_predictor_batch import predictor_batch
 from .frames import Clock, FrameAsked, FrameMade, first_codes
 from .kernel_predictor import FrameBatch
 from .talker import Talker, TalkerStep
-from .talker_batch import TalkerBatch, TalkerSlot
+from .talker_batch import Prefill, TalkerBatch, TalkerSlot
 
 FloatArray = NDArray[np.float32]
 
-
-@dataclass(frozen=True)
-class Prefill:
-    """What `TalkerBatch.prefill` is asked."""
-
-    slot: TalkerSlot
-    prompt: FloatArray
-    frames: int
-    taps: Sequence[int | str]
+_logger = logging.getLogger("ggtts.qwen")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,20 +33,40 @@ class NextFrame:
 
 
 class PrefillStage(Stage[Prefill, TalkerStep]):
-    """Prompts: in each step one, or as many as take no longer than the frames of those who speak already."""
+    """Prompts: in each step one run, or as many as take no longer than the frames of those who speak already.
+
+    A run begins one sequence, or a group of them where the device is faster with several.
+    """
 
     def __init__(self, talker: TalkerBatch, frames: FrameStage) -> None:
         self._talker, self._frames = talker, frames
-        self._seconds = 0.0  # of one prompt, lately
+        self._seconds = 0.0  # of one run, lately
 
     def pick(self, waiting: Sequence[Call[Prefill, TalkerStep]]) -> list[Call[Prefill, TalkerStep]]:
-        """Return the first ones."""
+        """Return the first ones, and those that are computed together with them."""
         fitting = int(self._frames.seconds / self._seconds) if self._seconds else 1
-        return list(waiting[: max(1, fitting)])
+        groups = self._talker.groups([call.argument for call in waiting])
+        return [waiting[place] for group in groups[: max(1, fitting)] for place in group]
 
     def run(self, arguments: Sequence[Prefill]) -> list[TalkerStep | Exception]:
         """Begin sequences."""
-        return [self._begun(asked) for asked in arguments]
+        answers: dict[int, TalkerStep | Exception] = {}
+        for group in self._talker.groups(arguments):
+            steps = self._begun_together([arguments[place] for place in group])
+            answers.update(zip(group, steps, strict=True))
+        return [answers[place] for place in range(len(arguments))]
+
+    def _begun_together(self, group: Sequence[Prefill]) -> Sequence[TalkerStep | Exception]:
+        if len(group) > 1:
+            clock = Clock()
+            try:
+                return self._talker.prefill_together(group)
+            except Exception as error:
+                # Whose fault it is shows when each begins alone.
+                _logger.info("%s: beginning %d speeches one after the other", error, len(group))
+            finally:
+                self._seconds = clock.lap()
+        return [self._begun(asked) for asked in group]
 
     def _begun(self, asked: Prefill) -> TalkerStep | Exception:
         clock = Clock()
@@ -142,7 +155,7 @@ class Batch:
     """
 
     def __init__(self, talker: Talker, predictor: CodePredictor, kv_type: str, capacity: int) -> None:
-        self.talker = TalkerBatch(talker, kv_type)
+        self.talker = TalkerBatch(talker, kv_type, capacity)
         self.predictor = predictor_batch(predictor, kv_type, capacity)
         self.give_way = GiveWayStage()
         self.frames = FrameStage(self.talker, self.predictor)

@@ -12,21 +12,27 @@ from numpy.typing import NDArray
 
 from ..engine import Engine, Graph, Program, Tensor, Weights
 from ..formats.qwen import TalkerFile
+from ..nn.buckets import prompt_bucket
 from ..nn.config import USUAL, Arithmetic, TransformerConfig
 from ..nn.kv_cache import CacheView, KVCache
 from ..nn.linear import Linear
 from ..nn.norms import load_norm
+from ..nn.prompt_slots import PromptSlotsView
 from ..nn.slot_cache import OneSlotView, SlotsView
 from ..nn.transformer import Transformer
 from .kernel_talker import KernelTalker
+from .program_shelf import ProgramShelf
 
 FloatArray = NDArray[np.float32]
 
-MakeView = Callable[[Graph], CacheView | OneSlotView | SlotsView]
+MakeView = Callable[[Graph], CacheView | OneSlotView | SlotsView | PromptSlotsView]
 """Returns keys and values as a graph sees them."""
 
 FRAMES_AT_FIRST = 250
 """The cache is made for 20 seconds of speech at first, and grows when more is said."""
+
+SESSION_PROGRAMS = 16
+"""How many programs a session keeps: for prompts of different lengths, and steps that see more positions."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,11 @@ class Talker:
         self.codec_head = Linear(scope, "codec_head")
 
     @property
+    def keeps_programs(self) -> bool:
+        """Whether programs are dear here, and prompts are padded so that few serve all: everywhere but on the CPU."""
+        return not self.engine.is_cpu
+
+    @property
     def kernel(self) -> KernelTalker | None:
         """What computes single positions on this device; None where it has no kernel for these weights."""
         with self._opening:
@@ -78,12 +89,23 @@ class Talker:
         """
         return TalkerSession(self, kv_type)
 
+    def bucket(self, tokens: int, taps: Sequence[int | str] = ()) -> int | None:
+        """Return the length that a prompt is padded to; None where it is computed as it is."""
+        return prompt_bucket(tokens) if self.keeps_programs and not taps else None
+
     def program(
-        self, tokens: int, make_view: MakeView, *, answered: int = 1, taps: Sequence[int | str] = ()
+        self,
+        tokens: int,
+        make_view: MakeView,
+        *,
+        answered: int = 1,
+        named: bool = False,
+        taps: Sequence[int | str] = (),
     ) -> Program:
         """Build the run of x [width, tokens] at the positions of a view.
 
-        Outputs are "hidden" and "logits" of the last `answered` tokens, and "tap_{tap}" of all.
+        Outputs are "hidden" and "logits" of the last `answered` tokens, and "tap_{tap}" of all. With `named`, they are
+        of those tokens instead that the input "answered" names, i32 [answered].
         """
         graph = self.engine.graph()
         x = graph.input("x", (self.config.width, tokens))
@@ -92,7 +114,11 @@ class Talker:
         outputs = {f"tap_{tap}": streams[tap] for tap in taps if isinstance(tap, int)}
         if "final" in taps:
             outputs["tap_final"] = self.output_norm(streams[-1])
-        hidden = self.output_norm(_last(streams[-1], answered))
+        if named:
+            heard = streams[-1].get_rows(graph.input("answered", (answered,), "i32"))
+        else:
+            heard = _last(streams[-1], answered)
+        hidden = self.output_norm(heard)
         return graph.program({**outputs, "hidden": hidden, "logits": self.codec_head(hidden)})
 
     def steps(self, result: dict[str, FloatArray], taps: Sequence[int | str] = ()) -> list[TalkerStep]:
@@ -116,7 +142,7 @@ class TalkerSession:
         self._talker = talker
         limit = talker.context_length or None
         self._cache = KVCache(talker.engine, talker.config, positions=1, dtype=kv_type, limit=limit)
-        self._steps: dict[tuple[int, int], Program] = {}
+        self._programs = ProgramShelf(SESSION_PROGRAMS)
 
     @property
     def length(self) -> int:
@@ -153,9 +179,15 @@ class TalkerSession:
         tokens = len(prompt)
         self._cache.reset()
         self._cache.reserve(self._talker.positions_at_first(tokens, frames))
-        # A prompt's length is its own, so its program is run once and dropped: padding it to a
-        # length that could be met again would cost more than the millisecond it takes to build.
-        result = self._build(tokens, taps)(x=prompt, **self._cache.feed(tokens))
+        bucket = self._talker.bucket(tokens, taps)
+        if bucket is None:
+            # A prompt's length is its own, so its program is run once and dropped: where programs are cheap, padding it
+            # to a length that could be met again would cost more than the millisecond it takes to build.
+            result = self._build(tokens, taps)(x=prompt, **self._cache.feed(tokens))
+        else:
+            last = np.array([tokens - 1], np.int32)
+            rows = self._cache.prompt_rows(bucket)
+            result = self._prompt_program(bucket)(x=padded(prompt, bucket), answered=last, **rows)
         self._cache.advance(tokens)
         return self._talker.steps(result, taps)[0]
 
@@ -177,15 +209,19 @@ class TalkerSession:
         return step
 
     def _step_program(self) -> Program:
-        signature = self._cache.signature(1)
-        program = self._steps.get(signature)
-        if program is None:
-            self._forget_moved_programs(signature[0])
-            program = self._steps[signature] = self._build(1)
-        return program
+        revision, visible = self._cache.signature(1)
+        return self._programs.get(revision, ("step", visible), lambda: self._build(1))
 
-    def _forget_moved_programs(self, revision: int) -> None:
-        self._steps = {key: program for key, program in self._steps.items() if key[0] == revision}
+    def _prompt_program(self, bucket: int) -> Program:
+        """Return the run of a prompt that is padded to `bucket`: what stands behind it is never seen, and written
+        over by the positions that follow."""
+
+        def build() -> Program:
+            return self._talker.program(
+                bucket, lambda graph: self._cache.prompt_view(graph, bucket), named=True
+            )
+
+        return self._programs.get(self._cache.revision, ("prompt", bucket), build)
 
     def _build(self, tokens: int, taps: Sequence[int | str] = ()) -> Program:
         return self._talker.program(tokens, lambda graph: self._cache.view(graph, tokens), taps=taps)
@@ -194,3 +230,9 @@ class TalkerSession:
 def _last(x: Tensor, count: int) -> Tensor:
     """x [width, tokens] -> its last columns [width, count]."""
     return x if count == x.shape[1] else x.slice(1, x.shape[1] - count, count)
+
+
+def padded(prompt: FloatArray, positions: int) -> FloatArray:
+    """Repeat the last row of a prompt [tokens, width] until there are so many: rows like any other, so that what
+    comes of them is as tame."""
+    return np.concatenate([prompt, np.repeat(prompt[-1:], positions - len(prompt), axis=0)])

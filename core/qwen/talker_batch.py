@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..engine import Program
+from ..errors import EngineError
+from ..nn.buckets import groups_of_kin, power_of_two, prompt_bucket, rounded_by_half
 from ..nn.slot_cache import SlotCache
-from .talker import FRAMES_AT_FIRST, Talker, TalkerStep
+from .program_shelf import ProgramShelf
+from .talker import FRAMES_AT_FIRST, Talker, TalkerStep, padded
 
 FloatArray = NDArray[np.float32]
 
 POSITIONS_STRIDE = 128
 """Positions are set aside in multiples of this."""
 
-STEP_PROGRAMS = 32
-"""How many programs for a step are kept: for other numbers of utterances, and on some devices of visible positions."""
+STEP_PROGRAMS, LASTING_PROGRAMS = 32, 64
+"""How many programs are kept: for steps of other numbers of utterances, and on devices where they last until the batch
+ends, for prompts and of visible positions, too."""
+
+PAIRS_AT_ONCE = 8
+"""How many utterances move in one run, at most."""
+
+_logger = logging.getLogger("ggtts.qwen")
 
 
 class TalkerSlot:
@@ -31,14 +42,42 @@ class TalkerSlot:
         self.number = number
 
 
-class TalkerBatch:
-    """Utterances that join and leave at any step. What the talker says to one does not depend on the others."""
+@dataclass(frozen=True)
+class Prefill:
+    """What `TalkerBatch.prefill` is asked.
 
-    def __init__(self, talker: Talker, kv_type: str) -> None:
-        self._talker = talker
+    Attributes:
+        slot: where the sequence begins.
+        prompt: input rows [tokens, width].
+        frames: how many more positions are expected, at most.
+        taps: what is wanted besides, as in `TalkerSession.prefill`.
+    """
+
+    slot: TalkerSlot
+    prompt: FloatArray
+    frames: int = 0
+    taps: Sequence[int | str] = ()
+
+
+class TalkerBatch:
+    """Utterances that join and leave at any step. What the talker says to one does not depend on the others.
+
+    Where programs are cheap, on the CPU, memory and programs are as much as those need who are here. Elsewhere few
+    programs serve all, and they last, as memory does, until the batch ends.
+    """
+
+    def __init__(self, talker: Talker, kv_type: str, capacity: int | None = None) -> None:
+        """`capacity` is how many utterances there will be at once, None where nobody knows."""
+        self._talker, self._capacity = talker, capacity
+        self._lasting = talker.keeps_programs
         self._cache = SlotCache(talker.engine, talker.config, kv_type, limit=talker.context_length or None)
         self._residents: list[TalkerSlot | None] = []  # by slot of the cache
-        self._steps: dict[tuple[int, int, int], Program] = {}
+        self._programs = ProgramShelf(LASTING_PROGRAMS if self._lasting else STEP_PROGRAMS)
+
+    @property
+    def programs_built(self) -> int:
+        """How many programs were made so far."""
+        return self._programs.built
 
     @property
     def layers(self) -> int:
@@ -66,7 +105,7 @@ class TalkerBatch:
             self._cache.reset(number)
         if not any(self._residents):
             self._residents.clear()
-            if self._cache.capacity > 2 * FRAMES_AT_FIRST:
+            if self._hoards():
                 self.clear()
 
     def is_full(self, slot: TalkerSlot) -> bool:
@@ -77,18 +116,60 @@ class TalkerBatch:
         self, slot: TalkerSlot, prompt: FloatArray, *, frames: int = 0, taps: Sequence[int | str] = ()
     ) -> TalkerStep:
         """Begin a sequence in a slot; as `TalkerSession.prefill`."""
-        number, tokens = self._number(slot), len(prompt)
-        self._cache.resize(
-            _slots_for(number + 1), self._roomy(self._talker.positions_at_first(tokens, frames))
-        )
-        self._cache.reset(number)
-        self._cache.reserve(number, tokens)
+        tokens = len(prompt)
+        if self._talker.bucket(tokens, taps) is not None:
+            return self.prefill_together([Prefill(slot, prompt, frames)])[0]
+        number = self._begin(slot, tokens, frames)
         program = self._talker.program(
             tokens, lambda graph: self._cache.view(graph, number, tokens), taps=taps
         )
         result = program(x=prompt, **self._cache.feed(number, tokens))
         self._cache.advance(number, tokens)
         return self._talker.steps(result, taps)[0]
+
+    def groups(self, prompts: Sequence[Prefill]) -> list[list[int]]:
+        """Return which of some prompts are computed together, as places: those of the first one are in front."""
+        if not self._lasting:
+            return [[place] for place in range(len(prompts))]
+        return groups_of_kin([None if one.taps else len(one.prompt) for one in prompts])
+
+    def prefill_together(self, prompts: Sequence[Prefill]) -> list[TalkerStep]:
+        """Begin sequences in slots of their own, in one run; for one of the `groups` where prompts are padded.
+
+        Raises:
+            ValueError: a prompt is longer than the context of the model.
+            EngineError: the device has not enough memory.
+        """
+        lengths = [len(one.prompt) for one in prompts]
+        self._make_room(
+            len(self._residents),  # those who are here and did not begin will soon
+            max(self._talker.positions_at_first(len(one.prompt), one.frames) for one in prompts),
+        )
+        numbers = [
+            self._begin(one.slot, length, one.frames) for one, length in zip(prompts, lengths, strict=True)
+        ]
+        positions = prompt_bucket(max(lengths)) or max(lengths)
+        # Those who make the number a round one are the last prompt again, which is written twice then.
+        count = power_of_two(len(prompts))
+        places = [*range(len(prompts)), *[len(prompts) - 1] * (count - len(prompts))]
+        rows = [padded(one.prompt, positions) for one in prompts]
+        ends = np.array([lengths[place] for place in places], np.int32) - 1
+        result = self._prompt_program(count, positions)(
+            x=np.concatenate([rows[place] for place in places]),
+            answered=ends + np.arange(count, dtype=np.int32) * positions,
+            **self._cache.prompt_rows([numbers[place] for place in places], positions),
+        )
+        for number, length in zip(numbers, lengths, strict=True):
+            self._cache.advance(number, length)
+        return self._talker.steps(result)[: len(prompts)]
+
+    def _begin(self, slot: TalkerSlot, tokens: int, frames: int) -> int:
+        """Make room for a sequence in a slot, and return the number of the slot."""
+        number = self._number(slot)
+        self._make_room(number + 1, self._talker.positions_at_first(tokens, frames))
+        self._cache.reset(number)
+        self._cache.reserve(number, tokens)
+        return number
 
     def decode(self, slots: Sequence[TalkerSlot], rows: FloatArray) -> list[TalkerStep]:
         """Add one position to each of some slots, with the inputs rows [slots, width]; raises as `decode_arrays`."""
@@ -105,15 +186,15 @@ class TalkerBatch:
             ValueError: the context of one is full.
             EngineError: the device has not enough memory.
         """
-        self._bring_forward(slots)
-        numbers = [self._number(slot) for slot in slots]
-        for number in numbers:
-            self._cache.reserve(number, 1)
-        arrays = self._lone_step(numbers[0], rows[0]) if len(numbers) == 1 else None
+        for slot in slots:
+            self._make_room_for_step(self._number(slot))
+        arrays = self._lone_step(slots[0].number, rows[0]) if len(slots) == 1 else None
         if arrays is None:
-            arrays = self._steps_together(numbers, rows)
-        for number in numbers:
-            self._cache.advance(number, 1)
+            if not self._stand_close(slots):
+                self._bring_forward(slots)
+            arrays = self._steps_together([slot.number for slot in slots], rows)
+        for slot in slots:
+            self._cache.advance(slot.number, 1)
         return arrays
 
     def _lone_step(self, number: int, row: FloatArray) -> tuple[FloatArray, FloatArray] | None:
@@ -125,44 +206,107 @@ class TalkerBatch:
         return logits[None], hidden[None]
 
     def _steps_together(self, numbers: Sequence[int], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the steps of the first slots, which are `numbers` in some order, in that order."""
-        count = len(numbers)
-        columns = self._columns(count)
+        """Return the steps of some slots, which are the first ones in some order or stand close, in that order."""
+        columns = self._columns(max(numbers) + 1)
         in_order = np.zeros((columns, rows.shape[1]), np.float32)
         in_order[numbers] = rows
         result = self._step_program(columns)(x=in_order, **self._cache.step_feed(columns))
-        logits, hidden = (result[name].reshape(columns, -1)[:count] for name in ("logits", "hidden"))
-        return (logits, hidden) if numbers == list(range(count)) else (logits[numbers], hidden[numbers])
+        logits, hidden = (result[name].reshape(columns, -1) for name in ("logits", "hidden"))
+        count = len(numbers)
+        if numbers == list(range(count)):
+            return logits[:count], hidden[:count]
+        return logits[numbers], hidden[numbers]
 
     def clear(self) -> None:
         """Let go of memory and programs. Nobody may have begun a sequence."""
         self._cache.clear()
-        self._steps.clear()
+        self._programs.clear()
 
-    def _roomy(self, positions: int) -> int:
+    def _hoards(self) -> bool:
+        """Tell whether a long speech has left more memory than is to wait for the next one."""
+        if not self._lasting:
+            return self._cache.capacity > 2 * FRAMES_AT_FIRST
+        total = self._talker.engine.device.memory_total
+        return bool(total) and self._cache.bytes_for(self._cache.slots, self._cache.capacity) > total // 4
+
+    def _rounded(self, positions: int, *, doubling: bool = False) -> int:
         """Round up, so that a prompt that is a little longer than others does not move them all."""
-        rounded = -(-positions // POSITIONS_STRIDE) * POSITIONS_STRIDE
+        strides = -(-positions // POSITIONS_STRIDE)
+        rounded = POSITIONS_STRIDE * (power_of_two(strides) if doubling else strides)
         return rounded if self.limit is None else min(rounded, self.limit)
+
+    def _make_room(self, slots: int, positions: int) -> None:
+        """Have so many slots and positions: where programs last, more than that if the device has them to spare."""
+        cache, tight = self._cache, self._rounded(positions)
+        if slots <= cache.slots and tight <= cache.capacity:
+            return
+        if self._lasting and self._have_plenty(slots, self._rounded(positions, doubling=True)):
+            return
+        cache.resize(cache.slots if slots <= cache.slots else power_of_two(slots), tight)
+
+    def _have_plenty(self, slots: int, positions: int) -> bool:
+        """Make room in few steps; tell whether there is."""
+        cache, plenty = self._cache, _power_of_four(slots)
+        plenty = max(slots, min(plenty, self._capacity or plenty), cache.slots)
+        if not self._talker.engine.has_to_spare(cache.bytes_for(plenty, max(positions, cache.capacity))):
+            return False
+        try:
+            cache.resize(plenty, positions)
+        except EngineError as error:
+            _logger.info("%s: taking only what is needed", error)
+            return False
+        return True
+
+    def _make_room_for_step(self, number: int) -> None:
+        """Have room for one more position in a slot."""
+        needed = self._cache.lengths[number] + 1
+        if self._lasting and needed > self._cache.capacity and self._cache.room(number) != 0:
+            self._make_room(self._cache.slots, needed)
+        self._cache.reserve(number, 1)
 
     def _number(self, slot: TalkerSlot) -> int:
         if slot.number < 0:
             raise ValueError("the slot was given back")
         return slot.number
 
+    def _stand_close(self, slots: Sequence[TalkerSlot]) -> bool:
+        """Tell whether a step of all slots up to the last of these takes no more columns than one of theirs would.
+
+        Nobody has to move then. Those in between who do not take part are computed for nothing, as those behind are.
+        """
+        if not self._lasting:
+            return False
+        numbers = {self._number(slot) for slot in slots}
+        highest = max(numbers) + 1
+        if power_of_two(highest) != power_of_two(len(numbers)):
+            return False
+        lengths, capacity = self._cache.lengths, self._cache.capacity
+        return all(lengths[number] < capacity for number in range(highest) if number not in numbers)
+
     def _bring_forward(self, slots: Sequence[TalkerSlot]) -> None:
         """Let some slots be the first ones: a step is for the first n."""
         wanted = {id(slot) for slot in slots}
-        behind = [slot for slot in slots if self._number(slot) >= len(slots)]
-        for number in range(len(slots)):
-            resident = self._residents[number]
-            if resident is None or id(resident) not in wanted:
-                slot = behind.pop()
-                other = self._number(slot)
-                self._cache.exchange(number, other)
-                self._residents[number], self._residents[other] = slot, resident
-                slot.number = number
+        behind = [self._number(slot) for slot in slots if self._number(slot) >= len(slots)]
+        free = (
+            number
+            for number, resident in enumerate(self._residents[: len(slots)])
+            if resident is None or id(resident) not in wanted
+        )
+        pairs = list(zip(free, behind, strict=True))
+        at_once = PAIRS_AT_ONCE if self._lasting else 1
+        for first in range(0, len(pairs), at_once):
+            self._exchange(pairs[first : first + at_once])
+
+    def _exchange(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Let those in pairs of slots change places."""
+        self._cache.exchange_all(pairs)
+        residents = self._residents
+        for one, other in pairs:
+            residents[one], residents[other] = residents[other], residents[one]
+            for number in (one, other):
+                resident = residents[number]
                 if resident is not None:
-                    resident.number = other
+                    resident.number = number
 
     def _columns(self, count: int) -> int:
         """Return how many slots take part in a step of the first `count`.
@@ -172,29 +316,33 @@ class TalkerBatch:
         """
         if not self._cache.is_masked:
             return count
-        columns = min(_rounded(count), self._cache.slots)
+        columns = min(power_of_two(count) if self._lasting else rounded_by_half(count), self._cache.slots)
         roomy = all(length < self._cache.capacity for length in self._cache.lengths[count:columns])
         return columns if roomy else count
 
     def _step_program(self, slots: int) -> Program:
-        signature = self._cache.signature(slots)
-        program = self._steps.pop(signature, None)
-        if program is None:
-            current = [(key, known) for key, known in self._steps.items() if key[0] == signature[0]]
-            self._steps = dict(current[-STEP_PROGRAMS + 1 :])
-            program = self._talker.program(
+        revision, *key = self._cache.signature(slots)
+
+        def build() -> Program:
+            return self._talker.program(
                 slots, lambda graph: self._cache.step_view(graph, slots), answered=slots
             )
-        self._steps[signature] = program  # behind all that were used before
-        return program
+
+        return self._programs.get(revision, ("step", *key), build)
+
+    def _prompt_program(self, prompts: int, positions: int) -> Program:
+        def build() -> Program:
+            return self._talker.program(
+                prompts * positions,
+                lambda graph: self._cache.prompts_view(graph, prompts, positions),
+                answered=prompts,
+                named=True,
+            )
+
+        return self._programs.get(self._cache.revision, ("prompts", prompts, positions), build)
 
 
-def _rounded(count: int) -> int:
-    """Round up so that less than a half is added: 1, 2, 3, 4, 6, 8, 12, 16, 24, ..."""
-    power = 1 << (count - 1).bit_length()
-    return power * 3 // 4 if power >= 4 and count <= power * 3 // 4 else power
-
-
-def _slots_for(count: int) -> int:
-    """Return how many slots to have for that many: a power of two, so that memory moves seldom."""
-    return 1 << (count - 1).bit_length()
+def _power_of_four(count: int) -> int:
+    """Round up to 1, 4, 16, 64, ..., so that memory moves seldom."""
+    power = power_of_two(count)
+    return power if (power.bit_length() - 1) % 2 == 0 else 2 * power

@@ -131,6 +131,23 @@ def test_programs_compute_in_one_place_whatever_its_size(engine: Engine) -> None
         check(small, 1)
 
 
+def test_programs_that_look_alike_are_planned_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many operations of the same sizes, but other results that have to be kept until the end."""
+    monkeypatch.setenv("GGTTS_STOCK", "1")
+    engine = Engine(DEVICE, threads=1)
+    programs: list[tuple[Program, int]] = []
+    for kept in (0, 1, 4, 2):
+        graph = engine.graph()
+        values = [graph.input("x", (1000,))]
+        for _ in range(5):
+            values.append(values[-1] + 1.0)
+        programs.append((graph.program({"y": values[kept] * values[-1]}), kept))
+    x = np.arange(1000, dtype=np.float32)
+    for _ in range(2):
+        for program, kept in programs:
+            np.testing.assert_array_equal(program(x=x)["y"], (x + kept) * (x + 5))
+
+
 def test_ids_beyond_a_table_are_refused_before_running(engine: Engine) -> None:
     graph = engine.graph()
     table, ids = graph.input("table", (4, 5)), graph.input("ids", (2,), "i32")
