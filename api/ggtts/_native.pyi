@@ -472,6 +472,9 @@ class FrameDraw:
 
     def __init__(self, *, do_sample: bool, temperature: float, top_k: int, top_p: float, seed: int, frame: int) -> None: ...
 
+    def at(self, frame: int) -> FrameDraw:
+        """The same for another frame."""
+
 def choose_code(logits: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], draw: FrameDraw, codebooks: int, codebook: int) -> int:
     """
     One choice of the kernel, emulated: a code, -1 where the logits are no numbers.
