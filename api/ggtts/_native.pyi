@@ -445,7 +445,7 @@ def philox_uniform(seed: int, subsequence: int) -> float:
 
 def sample_together(samplers: Sequence[TokenSampler], logits: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], frames: Sequence[int], codebook: int) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]:
     """
-    A token for each sampler, int32 [samplers], from logits [samplers, vocabulary]; -1 where one fails. Releases the GIL.
+    A token for each sampler, int32 [samplers], from logits [samplers, vocabulary]; -1 where one fails. Releases the GIL where there are many.
     """
 
 class TokenSampler:
@@ -466,6 +466,11 @@ class TokenSampler:
     @property
     def drawn(self) -> int:
         """How many tokens were drawn so far."""
+
+def encode_integers(samples: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], bits: int) -> bytes:
+    """
+    Samples [n] as little-endian integers of 16 or 24 bits: 1.0 is the largest one, beyond it they are clipped, and what is no number is silence.
+    """
 
 class FrameDraw:
     """How the codes of one frame are chosen."""
