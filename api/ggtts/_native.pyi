@@ -188,6 +188,9 @@ def exact_product(x: Annotated[NDArray[numpy.float64], dict(shape=(None, None), 
     x [rows, inputs] times the transpose of weights [outputs, inputs], in float64 on the calling thread.
     """
 
+def sums_of_rows(rows: Sequence[Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]], others: Sequence[Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> NDArray[numpy.float32]:
+    """Rows [width] and as many others, added one by one: [rows, width]."""
+
 def instruction_sets() -> list[str]:
     """What the kernels of this processor are called, best first."""
 

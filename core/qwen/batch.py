@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine import sums_of_rows
 from ..speech.calls import UNFINISHED, Call, Stage, Unfinished
 from ..speech.timings import Stopwatch
 from .code_predictor import CodePredictor
@@ -135,9 +136,9 @@ class FrameStage(Stage[NextFrames, None]):
         return np.stack([pair[0] for pair in pairs]), np.stack([pair[1] for pair in pairs])
 
     def _decoded(self, arguments: Sequence[NextFrames]) -> tuple[FloatArray, FloatArray]:
-        shape = (len(arguments), -1)
-        rows = np.concatenate([asked.line.before for asked in arguments]).reshape(shape)
-        rows += np.concatenate([asked.line.text for asked in arguments]).reshape(shape)
+        rows = sums_of_rows(
+            [asked.line.before for asked in arguments], [asked.line.text for asked in arguments]
+        )
         return self._talker.decode_arrays([asked.slot for asked in arguments], rows)
 
 

@@ -128,10 +128,10 @@ class PieceSpeech:
                     self._end(utterance)
                     decoding.end()
                 while decoding.due:
-                    part = await decoding.next()
-                    if keeping:
-                        kept.append(part)
-                    yield part
+                    codes, samples = await decoding.next()
+                    if keeping:  # the samples themselves belong to whoever hears them
+                        kept.append((codes, samples.copy()))
+                    yield codes, samples
             if kept:
                 all_codes, all_samples = (np.concatenate(values) for values in zip(*kept, strict=True))
                 await self._finish(all_codes, all_samples, line)
