@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.predictor_plan import FrameDraw
+from ..errors import EngineError
 from ..sampling import SamplingOptions, TokenSampler, sample_together
 
 FloatArray = NDArray[np.float32]
@@ -25,13 +26,11 @@ class Chooser:
     Attributes:
         options: the chain; without a repetition penalty, for a device remembers no codes.
         seed: of the utterance.
-        draw: the chain on the host, (frame, logits [entries], codebook) -> code.
-        sampler: what `draw` draws by.
+        sampler: the chain on the host.
     """
 
     options: SamplingOptions
     seed: int
-    draw: Callable[[int, FloatArray, int], int]
     sampler: TokenSampler
 
     @cached_property
@@ -62,7 +61,19 @@ class SampledChoice:
 
     def __call__(self, logits: FloatArray, codebook: int) -> int:
         """Draw the code of a codebook."""
-        return self.chooser.draw(self.frame, logits, codebook)
+        return draw_code(self.chooser.sampler, logits, self.frame, codebook)
+
+
+def draw_code(sampler: TokenSampler, logits: FloatArray, frame: int, codebook: int) -> int:
+    """Draw a code from logits [entries].
+
+    Raises:
+        EngineError: the logits are no numbers.
+    """
+    try:
+        return sampler.sample(logits, frame, codebook)
+    except ValueError as error:
+        raise EngineError(f"the model went astray at frame {frame}, codebook {codebook}: {error}") from error
 
 
 def sampled(choices: Sequence[Choose]) -> list[SampledChoice] | None:

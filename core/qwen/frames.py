@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import EngineError
 from ..formats.qwen import TalkerFile
 from ..sampling import Draws, SamplingOptions, TokenRules, TokenSampler, sample_together
-from .choices import Chooser, SampledChoice
+from .choices import Chooser, SampledChoice, draw_code
 from .expanded_frame import ExpandedFrame
 from .talker import TalkerStep
 
@@ -50,7 +50,7 @@ class FrameSampler:
         self.end_token = file.tokens.codec_end
         self.talker = TokenSampler(talker, draws, rules)
         self.predictor = TokenSampler(predictor, draws)
-        self._chooser = Chooser(predictor, seed, self.other, self.predictor)
+        self._chooser = Chooser(predictor, seed, self.predictor)
 
     def first(self, frame: int, logits: FloatArray) -> int:
         """Draw the first code of a frame, or the end token, from logits [vocabulary].
@@ -58,7 +58,7 @@ class FrameSampler:
         Raises:
             EngineError: the logits are no numbers.
         """
-        return _sample(self.talker, logits, frame, 0)
+        return draw_code(self.talker, logits, frame, 0)
 
     def other(self, frame: int, logits: FloatArray, codebook: int) -> int:
         """Draw another code of a frame from logits [entries].
@@ -66,7 +66,7 @@ class FrameSampler:
         Raises:
             EngineError: the logits are no numbers.
         """
-        return _sample(self.predictor, logits, frame, codebook)
+        return draw_code(self.predictor, logits, frame, codebook)
 
     def others(self, frame: int) -> SampledChoice:
         """Return what draws the other codes of a frame, here or on a device."""
@@ -130,10 +130,3 @@ class Clock:
         """Return the seconds since the last lap."""
         last, self._last = self._last, perf_counter()
         return self._last - last
-
-
-def _sample(sampler: TokenSampler, logits: FloatArray, frame: int, codebook: int) -> int:
-    try:
-        return sampler.sample(logits, frame, codebook)
-    except ValueError as error:
-        raise EngineError(f"the model went astray at frame {frame}, codebook {codebook}: {error}") from error
