@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..engine import sums_of_rows
 from ..speech.calls import UNFINISHED, Call, Stage, Unfinished
+from ..speech.stream import Cancelled
 from ..speech.timings import Stopwatch
 from .code_predictor import CodePredictor
 from .code_predictor_batch import predictor_batch
@@ -150,6 +151,8 @@ def _taken(
         return made
     try:
         return None if line.take(made, hidden) else UNFINISHED
+    except Cancelled as gone:
+        return gone.with_traceback(None)  # the frames where it was raised hold it in their turn
     except BaseException as error:  # whatever it is, it belongs to this line alone
         return error
 
