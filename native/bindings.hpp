@@ -9,6 +9,7 @@ void bind_engine(nanobind::module_ &module);
 void bind_tensors(nanobind::module_ &module);
 void bind_plans(nanobind::module_ &module);
 void bind_sampler(nanobind::module_ &module);
+void bind_samples(nanobind::module_ &module);
 void bind_predictor(nanobind::module_ &module);
 void bind_talker(nanobind::module_ &module);
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include <packed_matrix.hpp>
 
@@ -177,11 +178,16 @@ nb::ndarray<nb::numpy> weight_array(const GgufFile &file, const std::string &nam
     return array;
 }
 
+constexpr size_t unlocked_values = 1 << 18;
+
 nb::ndarray<nb::numpy> weight_rows(const GgufFile &file, const std::string &name, const IdArray &ids) {
     const FileTensor &tensor = file.tensor(name);
     auto array = new_array({ids.shape(0), static_cast<size_t>(tensor.shape[0])}, GGML_TYPE_F32);
     auto *out = static_cast<float *>(array.data());
-    nb::gil_scoped_release release;
+    // A few rows are read faster than the GIL comes back when other threads wait for it.
+    std::optional<nb::gil_scoped_release> release;
+    if (array.size() > unlocked_values)
+        release.emplace();
     file.read_rows(tensor, ids.data(), ids.shape(0), out);
     return array;
 }

@@ -5,6 +5,7 @@ NB_MODULE(_native, module) {
     module.doc() = "The native engine of ggtts: GGML devices, weights, graphs and samplers.";
     ggtts::bind_engine(module);
     ggtts::bind_sampler(module);
+    ggtts::bind_samples(module);
     ggtts::bind_predictor(module);
     ggtts::bind_talker(module);
 }

@@ -1,4 +1,9 @@
-// The Python face of convolution plans.
+// The Python face of convolution plans, and sums and products that are no part of a graph.
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+#include <vector>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
@@ -134,6 +139,26 @@ nb::ndarray<nb::numpy, double> exact_product(const ExactRows &x, const FloatRows
     return nb::ndarray<nb::numpy, double>(y, {rows, outputs}, owner);
 }
 
+using FloatRow = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// numpy gives the GIL away for every row of that size, and waits to get it back.
+nb::ndarray<nb::numpy, float> sums_of_rows(const std::vector<FloatRow> &rows,
+                                           const std::vector<FloatRow> &others) {
+    const size_t count = rows.size(), width = count == 0 ? 0 : rows.front().shape(0);
+    const auto fits = [width](const FloatRow &row) { return row.shape(0) == width; };
+    if (others.size() != count || !std::all_of(rows.begin(), rows.end(), fits) ||
+        !std::all_of(others.begin(), others.end(), fits)) {
+        throw std::invalid_argument("there must be as many rows as others, of one width");
+    }
+    auto *sums = new float[count * width];
+    const nb::capsule owner(sums, [](void *values) noexcept { delete[] static_cast<float *>(values); });
+    for (size_t row = 0; row < count; ++row) {
+        std::transform(rows[row].data(), rows[row].data() + width, others[row].data(), sums + row * width,
+                       std::plus<>());
+    }
+    return nb::ndarray<nb::numpy, float>(sums, {count, width}, owner);
+}
+
 }  // namespace
 
 void bind_plans(nb::module_ &m) {
@@ -156,6 +181,8 @@ void bind_plans(nb::module_ &m) {
     m.def("exact_product", &exact_product, "x"_a, "weights"_a, "instruction_set"_a = "best",
           "x [rows, inputs] times the transpose of weights [outputs, inputs], in float64 on the calling "
           "thread.");
+    m.def("sums_of_rows", &sums_of_rows, "rows"_a, "others"_a,
+          "Rows [width] and as many others, added one by one: [rows, width].");
     m.def("instruction_sets", &kernels::instruction_sets,
           "What the kernels of this processor are called, best first.");
 }

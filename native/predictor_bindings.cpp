@@ -83,7 +83,15 @@ void bind_predictor(nb::module_ &module) {
                uint64_t frame) {
                 new (draw) FrameDraw{{do_sample, temperature, top_k, top_p, 1.0F}, seed, frame};
             },
-            nb::kw_only(), "do_sample"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "frame"_a);
+            nb::kw_only(), "do_sample"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "frame"_a)
+        .def(
+            "at",
+            [](const FrameDraw &draw, uint64_t frame) {
+                FrameDraw other = draw;
+                other.frame = frame;
+                return other;
+            },
+            "frame"_a, "The same for another frame.");
     module.def(
         "choose_code",
         [](const Logits &logits, const FrameDraw &draw, int codebooks, int codebook) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -81,12 +82,11 @@ void TokenSampler::load(std::span<const float> logits) {
     require(logits.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
             "the vocabulary is too large");
     scores_.assign(logits.begin(), logits.end());
-    bool usable = true;
+    std::int32_t unusable = 0;  // a number rather than a truth value, and no branch: so it vectorises
     for (const float logit : logits) {
-        usable &=
-            logit < std::numeric_limits<float>::infinity();  // false for NaN; no branch, so it vectorises
+        unusable |= logit < std::numeric_limits<float>::infinity() ? 0 : 1;  // NaN is not below
     }
-    for (std::size_t token = 0; !usable && token < logits.size(); ++token) {
+    for (std::size_t token = 0; unusable != 0 && token < logits.size(); ++token) {
         if (std::isnan(logits[token]) || logits[token] == std::numeric_limits<float>::infinity()) {
             throw std::invalid_argument("logit " + std::to_string(token) + " of " +
                                         std::to_string(logits.size()) +
@@ -111,13 +111,13 @@ void TokenSampler::penalise_repetition() {
 // MinNewTokensLengthLogitsProcessor and SuppressTokensLogitsProcessor.
 void TokenSampler::forbid() {
     const auto size = static_cast<std::int32_t>(scores_.size());
-    for (std::int32_t token = rules_.suppress_first; token < std::min(rules_.suppress_last, size); ++token) {
-        if (token != rules_.end_token) {
-            scores_[static_cast<std::size_t>(token)] = impossible;
-        }
-    }
-    if (drawn_ < rules_.minimum_tokens && rules_.end_token >= 0 && rules_.end_token < size) {
-        scores_[static_cast<std::size_t>(rules_.end_token)] = impossible;
+    const bool may_end = rules_.end_token >= 0 && rules_.end_token < size;
+    const float end_score = may_end ? scores_[static_cast<std::size_t>(rules_.end_token)] : impossible;
+    const auto suppressed = [this, size](std::int32_t id) { return scores_.begin() + std::min(id, size); };
+    std::fill(suppressed(rules_.suppress_first), suppressed(rules_.suppress_last), impossible);
+    if (may_end) {
+        scores_[static_cast<std::size_t>(rules_.end_token)] =
+            drawn_ < rules_.minimum_tokens ? impossible : end_score;
     }
 }
 
@@ -130,20 +130,61 @@ void TokenSampler::apply_temperature() {
     }
 }
 
-// TopKLogitsWarper: ties with the k-th score stay.
+// TopKLogitsWarper: ties with the k-th score stay. Only the few that may be among the top k are put in order.
 void TokenSampler::keep_top_k() {
     const auto count = static_cast<std::size_t>(options_.top_k);
-    float threshold = std::numeric_limits<float>::lowest();
-    if (count > 0 && count < scores_.size()) {
-        ranking_.resize(count);
-        std::partial_sort_copy(scores_.begin(), scores_.end(), ranking_.begin(), ranking_.end(),
-                               std::greater<>());
-        threshold = std::max(threshold, ranking_.back());
+    const bool limited = count > 0 && count < scores_.size();
+    gather(std::max(std::numeric_limits<float>::lowest(), limited ? bound_of_top(count) : impossible));
+    if (!limited || candidates_.size() <= count) {
+        return;
     }
+    const auto score = [this](std::int32_t token) { return scores_[static_cast<std::size_t>(token)]; };
+    ranking_.resize(candidates_.size());
+    std::transform(candidates_.begin(), candidates_.end(), ranking_.begin(), score);
+    const auto last = ranking_.begin() + static_cast<std::ptrdiff_t>(count - 1);
+    std::nth_element(ranking_.begin(), last, ranking_.end(), std::greater<>());
+    std::erase_if(candidates_, [&score, last](std::int32_t token) { return score(token) < *last; });
+}
+
+// What at least `count` scores reach: the count-th highest of the highest scores of groups, which take turns.
+float TokenSampler::bound_of_top(std::size_t count) {
+    const std::size_t groups = std::bit_ceil(std::max<std::size_t>(4 * count, 64));
+    if (2 * groups > scores_.size()) {
+        return impossible;
+    }
+    ranking_.assign(scores_.begin(), scores_.begin() + static_cast<std::ptrdiff_t>(groups));
+    for (std::size_t begin = groups; begin + groups <= scores_.size(); begin += groups) {
+        const float *scores = scores_.data() + begin;
+        float *highest = ranking_.data();
+        for (std::size_t group = 0; group < groups; ++group) {
+            highest[group] = scores[group] > highest[group] ? scores[group] : highest[group];
+        }
+    }
+    const auto last = ranking_.begin() + static_cast<std::ptrdiff_t>(count - 1);
+    std::nth_element(ranking_.begin(), last, ranking_.end(), std::greater<>());
+    return *last;
+}
+
+// Let those be the candidates whose score is `least` or above. Blocks without any are passed without
+// branches.
+void TokenSampler::gather(float least) {
+    constexpr std::size_t block = 16;
     candidates_.clear();
-    for (std::size_t token = 0; token < scores_.size(); ++token) {
-        if (scores_[token] >= threshold) {
-            candidates_.push_back(static_cast<std::int32_t>(token));
+    for (std::size_t begin = 0; begin < scores_.size(); begin += block) {
+        const std::size_t end = std::min(begin + block, scores_.size());
+        std::int32_t found = 0;
+        if (end == begin + block) {
+            for (std::size_t place = 0; place < block; ++place) {
+                found |= scores_[begin + place] >= least ? 1 : 0;
+            }
+        }
+        if (found == 0 && end == begin + block) {
+            continue;
+        }
+        for (std::size_t token = begin; token < end; ++token) {
+            if (scores_[token] >= least) {
+                candidates_.push_back(static_cast<std::int32_t>(token));
+            }
         }
     }
 }

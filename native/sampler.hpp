@@ -52,6 +52,8 @@ private:
     void forbid();
     void apply_temperature();
     void keep_top_k();
+    float bound_of_top(std::size_t count);
+    void gather(float least);
     void keep_top_p();
     double weigh();
     std::int32_t best() const;
@@ -69,7 +71,7 @@ private:
 
     // Work space of one draw, kept so that a draw allocates nothing.
     std::vector<float> scores_;             // of every token; impossible ones are -inf
-    std::vector<float> ranking_;            // the top_k highest scores
+    std::vector<float> ranking_;            // scores to be put in order
     std::vector<std::int32_t> candidates_;  // tokens that may be drawn, ascending
     std::vector<float> weights_;            // of the candidates
 };

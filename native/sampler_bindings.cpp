@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <tuple>
@@ -55,6 +56,9 @@ Probabilities probabilities(TokenSampler &sampler, const Logits &logits) {
     return Probabilities(values, {size}, owner);
 }
 
+// Fewer logits are sampled faster than the GIL comes back when other threads wait for it.
+constexpr std::size_t unlocked_logits = 1 << 15;
+
 // Whoever fails gets -1, remembers nothing, and can be asked alone for the reason.
 Tokens sample_together(const std::vector<TokenSampler *> &samplers, const ManyLogits &logits,
                        const std::vector<std::uint64_t> &frames, std::uint64_t codebook) {
@@ -63,16 +67,17 @@ Tokens sample_together(const std::vector<TokenSampler *> &samplers, const ManyLo
         throw std::invalid_argument("there must be as many rows of logits and frames as samplers");
     auto *tokens = new std::int32_t[count];
     nb::capsule owner(tokens, [](void *pointer) noexcept { delete[] static_cast<std::int32_t *>(pointer); });
-    {
-        const nb::gil_scoped_release release;
-        for (std::size_t i = 0; i < count; ++i) {
-            try {
-                tokens[i] = samplers[i]->sample({logits.data() + i * size, size}, frames[i], codebook);
-            } catch (const std::invalid_argument &) {
-                tokens[i] = -1;
-            }
+    std::optional<nb::gil_scoped_release> release;
+    if (count * size > unlocked_logits)
+        release.emplace();
+    for (std::size_t i = 0; i < count; ++i) {
+        try {
+            tokens[i] = samplers[i]->sample({logits.data() + i * size, size}, frames[i], codebook);
+        } catch (const std::invalid_argument &) {
+            tokens[i] = -1;
         }
     }
+    release.reset();
     return Tokens(tokens, {count}, owner);
 }
 
@@ -103,7 +108,7 @@ void bind_sampler(nb::module_ &module) {
     module.def("sample_together", &sample_together, nb::arg("samplers"), nb::arg("logits"), nb::arg("frames"),
                nb::arg("codebook"),
                "A token for each sampler, int32 [samplers], from logits [samplers, vocabulary]; -1 where one "
-               "fails. Releases the GIL.");
+               "fails. Releases the GIL where there are many.");
 
     nb::class_<TokenSampler>(module, "TokenSampler", "Draws the tokens of one sequence from their logits.")
         .def("__init__", &construct, nb::kw_only(), nb::arg("do_sample"), nb::arg("temperature"),

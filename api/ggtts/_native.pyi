@@ -188,6 +188,9 @@ def exact_product(x: Annotated[NDArray[numpy.float64], dict(shape=(None, None), 
     x [rows, inputs] times the transpose of weights [outputs, inputs], in float64 on the calling thread.
     """
 
+def sums_of_rows(rows: Sequence[Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]], others: Sequence[Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]]) -> NDArray[numpy.float32]:
+    """Rows [width] and as many others, added one by one: [rows, width]."""
+
 def instruction_sets() -> list[str]:
     """What the kernels of this processor are called, best first."""
 
@@ -445,7 +448,7 @@ def philox_uniform(seed: int, subsequence: int) -> float:
 
 def sample_together(samplers: Sequence[TokenSampler], logits: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], frames: Sequence[int], codebook: int) -> Annotated[NDArray[numpy.int32], dict(shape=(None,))]:
     """
-    A token for each sampler, int32 [samplers], from logits [samplers, vocabulary]; -1 where one fails. Releases the GIL.
+    A token for each sampler, int32 [samplers], from logits [samplers, vocabulary]; -1 where one fails. Releases the GIL where there are many.
     """
 
 class TokenSampler:
@@ -467,10 +470,18 @@ class TokenSampler:
     def drawn(self) -> int:
         """How many tokens were drawn so far."""
 
+def encode_integers(samples: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], bits: int) -> bytes:
+    """
+    Samples [n] as little-endian integers of 16 or 24 bits: 1.0 is the largest one, beyond it they are clipped, and what is no number is silence.
+    """
+
 class FrameDraw:
     """How the codes of one frame are chosen."""
 
     def __init__(self, *, do_sample: bool, temperature: float, top_k: int, top_p: float, seed: int, frame: int) -> None: ...
+
+    def at(self, frame: int) -> FrameDraw:
+        """The same for another frame."""
 
 def choose_code(logits: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], draw: FrameDraw, codebooks: int, codebook: int) -> int:
     """

@@ -66,7 +66,7 @@ class Stretcher:
         """Take samples [n]; return those [m] that can be made by now."""
         self._received += len(samples)
         if self._ratio == 1:
-            return np.array(samples)
+            return samples
         self._source = np.concatenate([self._source, samples])
         hops: list[FloatArray] = []
         while self._last_needed(self._due()) <= self._dropped + len(self._source):

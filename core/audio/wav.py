@@ -11,6 +11,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import _native
 from .formats import F32, SampleCoding
 
 HEADER_SIZE = 44
@@ -29,13 +30,9 @@ def encode_samples(samples: NDArray[np.floating], coding: SampleCoding) -> bytes
     NaN and infinities become silence. Integers are rounded to nearest and clipped at full scale (1.0 is the
     largest integer); floats are kept as they are, beyond full scale too.
     """
-    clean = finite(samples)
     if coding == F32:
-        return clean.astype("<f4").tobytes()
-    full_scale = 2 ** (coding.bits - 1) - 1
-    integers = np.rint(np.clip(clean, -1.0, 1.0).astype(np.float64) * full_scale).astype("<i4")
-    as_bytes: NDArray[np.uint8] = integers.view(np.uint8).reshape(-1, 4)
-    return as_bytes[:, : coding.size].tobytes()
+        return finite(samples).astype("<f4").tobytes()
+    return _native.encode_integers(_mono(samples), coding.bits)
 
 
 def finite(samples: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -44,10 +41,14 @@ def finite(samples: NDArray[np.floating]) -> NDArray[np.float32]:
     Raises:
         ValueError: the samples have more than one dimension.
     """
+    mono = _mono(samples)
+    return np.where(np.isfinite(mono), mono, np.float32(0))
+
+
+def _mono(samples: NDArray[np.floating]) -> NDArray[np.float32]:
     if samples.ndim != 1:
         raise ValueError(f"expected mono samples [n], got shape {samples.shape}")
-    mono = np.ascontiguousarray(samples, dtype=np.float32)
-    return np.where(np.isfinite(mono), mono, np.float32(0))
+    return np.ascontiguousarray(samples, dtype=np.float32)
 
 
 def stream_header(coding: SampleCoding, sample_rate: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ggtts._native import ConvPlan, Program, State, Tensor, exact_product, matmul
+from ggtts._native import ConvPlan, Program, State, Tensor, exact_product, matmul, sums_of_rows
 
 from .device import Device, default_threads, devices
 from .engine import Engine
@@ -26,4 +26,5 @@ __all__ = [
     "exact_product",
     "matmul",
     "open_gguf",
+    "sums_of_rows",
 ]

@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..speech.calls import Call, Stage
+from ..engine import sums_of_rows
+from ..speech.calls import UNFINISHED, Call, Stage, Unfinished
+from ..speech.stream import Cancelled
+from ..speech.timings import Stopwatch
 from .code_predictor import CodePredictor
 from .code_predictor_batch import predictor_batch
-from .frames import Clock, FrameAsked, FrameMade, first_codes
+from .expanded_frame import ExpandedFrame
+from .frames import Clock, FrameLine, first_codes
 from .kernel_predictor import FrameBatch
 from .talker import Talker, TalkerStep
 from .talker_batch import Prefill, TalkerBatch, TalkerSlot
@@ -25,11 +29,11 @@ _logger = logging.getLogger("ggtts.qwen")
 
 
 @dataclass(frozen=True, eq=False)
-class NextFrame:
-    """Asks for the next frame of an utterance."""
+class NextFrames:
+    """Asks for the next frames of an utterance."""
 
     slot: TalkerSlot
-    asked: FrameAsked
+    line: FrameLine
 
 
 class PrefillStage(Stage[Prefill, TalkerStep]):
@@ -78,63 +82,101 @@ class PrefillStage(Stage[Prefill, TalkerStep]):
             self._seconds = clock.lap()
 
 
-class FrameStage(Stage[NextFrame, FrameMade]):
+class FrameStage(Stage[NextFrames, None]):
     """The next frames of all: one run of the talker, one draw of first codes, one run of the code predictor.
 
+    A call goes on, step by step, until its utterance has heard enough.
+
     Attributes:
-        seconds: what the last ones took.
+        seconds: what the last frames took.
+        talker_seconds, predictor_seconds: what both have taken so far.
     """
 
     def __init__(self, talker: TalkerBatch, predictor: FrameBatch) -> None:
         self._talker, self._predictor = talker, predictor
         self.seconds = 0.0
+        self.talker_seconds = self.predictor_seconds = 0.0
 
-    def run(self, arguments: Sequence[NextFrame]) -> list[FrameMade | Exception]:
+    def run(self, arguments: Sequence[NextFrames]) -> list[BaseException | Unfinished | None]:
         """Make a frame for each utterance that goes on."""
         clock = Clock()
-        asked = [one.asked for one in arguments]
-        logits, hiddens = self._heard(arguments)
+        lines = [asked.line for asked in arguments]
+        logits, hiddens = self._heard(arguments, lines)
         talker_seconds = clock.lap()
-        firsts = first_codes(asked, logits)
-        answers: list[FrameMade | Exception] = [
-            first if isinstance(first, Exception) else FrameMade(None, hidden, talker_seconds, 0.0)
-            for first, hidden in zip(firsts, hiddens, strict=True)
+        self.talker_seconds += talker_seconds
+        firsts = first_codes(lines, logits)
+        answers: list[BaseException | Unfinished | None] = [
+            first if isinstance(first, Exception) else UNFINISHED for first in firsts
         ]
-        going = [
-            place
-            for place, first in enumerate(firsts)
-            if not isinstance(first, Exception) and first != asked[place].sampler.end_token
-        ]
+        going = []
+        for place, (line, first) in enumerate(zip(lines, firsts, strict=True)):
+            if first == line.sampler.end_token:
+                answers[place] = _ended(line, hiddens[place])
+            elif answers[place] is UNFINISHED:
+                going.append(place)
         drawing_seconds = clock.lap()
         if going:
-            known = hiddens if len(going) == len(asked) else hiddens[going]
-            choices = [asked[place].sampler.others(asked[place].frame) for place in going]
-            expanded = self._predictor.expand(known, [firsts[place] for place in going], choices)  # type: ignore[misc]
+            expanded = self._expanded(lines, firsts, hiddens, going)
             predictor_seconds = clock.lap()
-            for place, frame in zip(going, expanded, strict=True):
-                answers[place] = (
-                    frame
-                    if isinstance(frame, Exception)
-                    else FrameMade(frame, hiddens[place], talker_seconds, predictor_seconds)
-                )
+            self.predictor_seconds += predictor_seconds
             self.seconds = talker_seconds + drawing_seconds + predictor_seconds
+            for place, made in zip(going, expanded, strict=True):
+                answers[place] = _taken(lines[place], made, hiddens[place])
         return answers
 
-    def _heard(self, arguments: Sequence[NextFrame]) -> tuple[FloatArray, FloatArray]:
+    def _expanded(
+        self,
+        lines: Sequence[FrameLine],
+        firsts: Sequence[int | Exception],
+        hiddens: FloatArray,
+        going: Sequence[int],
+    ) -> list[ExpandedFrame | Exception]:
+        """Return the frames of the lines whose places are in `going`."""
+        choices = [lines[place].sampler.others(lines[place].frame) for place in going]
+        known = hiddens if len(going) == len(lines) else hiddens[going]
+        return self._predictor.expand(known, [firsts[place] for place in going], choices)  # type: ignore[misc]
+
+    def _heard(
+        self, arguments: Sequence[NextFrames], lines: Sequence[FrameLine]
+    ) -> tuple[FloatArray, FloatArray]:
         """Return what the talker says to each: logits [n, vocabulary] and hidden states [n, width]."""
-        later = [place for place, one in enumerate(arguments) if one.asked.heard is None]
-        if not later:
-            steps = [one.asked.heard for one in arguments if one.asked.heard]
-            return np.stack([step.logits for step in steps]), np.stack([step.hidden for step in steps])
-        rows = np.stack([arguments[place].asked.before for place in later])
-        rows += np.stack([arguments[place].asked.text for place in later])
-        logits, hiddens = self._talker.decode_arrays([arguments[place].slot for place in later], rows)
-        if len(later) == len(arguments):
-            return logits, hiddens
-        known = [one.asked.heard for one in arguments]
-        said = iter(zip(logits, hiddens, strict=True))
-        pairs = [(step.logits, step.hidden) if step else next(said) for step in known]
+        later = [place for place, line in enumerate(lines) if line.heard is None]
+        if len(later) == len(lines):
+            return self._decoded(arguments)
+        said: Iterator[tuple[FloatArray, FloatArray]] = iter(())
+        if later:
+            said = zip(*self._decoded([arguments[place] for place in later]), strict=True)
+        pairs = [(step.logits, step.hidden) if (step := line.heard) else next(said) for line in lines]
         return np.stack([pair[0] for pair in pairs]), np.stack([pair[1] for pair in pairs])
+
+    def _decoded(self, arguments: Sequence[NextFrames]) -> tuple[FloatArray, FloatArray]:
+        rows = sums_of_rows(
+            [asked.line.before for asked in arguments], [asked.line.text for asked in arguments]
+        )
+        return self._talker.decode_arrays([asked.slot for asked in arguments], rows)
+
+
+def _taken(
+    line: FrameLine, made: ExpandedFrame | Exception, hidden: FloatArray
+) -> BaseException | Unfinished | None:
+    """Let a line take its frame; return the outcome of its call."""
+    if isinstance(made, Exception):
+        return made
+    try:
+        return None if line.take(made, hidden) else UNFINISHED
+    except Cancelled as gone:
+        return gone.with_traceback(None)  # the frames where it was raised hold it in their turn
+    except BaseException as error:  # whatever it is, it belongs to this line alone
+        return error
+
+
+def _ended(line: FrameLine, hidden: FloatArray) -> BaseException | None:
+    """Let a line end; return the outcome of its call."""
+    try:
+        line.end(hidden)
+        return None
+    except BaseException as error:  # whatever it is, it belongs to this line alone
+        return error
 
 
 class GiveWayStage(Stage[None, None]):
@@ -202,9 +244,13 @@ class BatchSession:
         """`TalkerSession.prefill`."""
         return await self._batch.prefill.call(Prefill(self._slot, prompt, frames, taps))
 
-    async def frame(self, asked: FrameAsked) -> FrameMade:
-        """Make the next frame, or find that there is none."""
-        return await self._batch.frames.call(NextFrame(self._slot, asked))
+    async def frames(self, line: FrameLine, stopwatch: Stopwatch) -> None:
+        """Make the next frames, until the line has taken enough or ended."""
+        stage = self._batch.frames
+        talker_seconds, predictor_seconds = stage.talker_seconds, stage.predictor_seconds
+        await stage.call(NextFrames(self._slot, line))
+        stopwatch.add("talker", stage.talker_seconds - talker_seconds)
+        stopwatch.add("predictor", stage.predictor_seconds - predictor_seconds)
 
     async def give_way(self) -> None:
         """Let others take a step, in the middle of long work of another kind."""

@@ -23,6 +23,9 @@ class Decoding:
 
     Where the codec works beside, the samples of a batch are due when they are there, or when too many frames wait; but
     those of the first batch of a ramp at once: somebody waits for them.
+
+    Attributes:
+        ended: there are no more frames.
     """
 
     def __init__(self, line: CodecLine, cadence: Cadence, stopwatch: Stopwatch) -> None:
@@ -32,6 +35,7 @@ class Decoding:
         self._under_way: deque[tuple[Codes, Handed]] = deque()
         self._ahead = 0
         self._awaited = cadence.ramp
+        self.ended = False
 
     def add(self, frame: Codes) -> None:
         """Take the codes [codebooks] of a frame."""
@@ -41,7 +45,7 @@ class Decoding:
 
     def end(self) -> None:
         """Take note that there are no more frames."""
-        self._awaited = True
+        self.ended = self._awaited = True
         batch = self._gathering.rest()
         if batch is not None:
             self._hand_over(batch)

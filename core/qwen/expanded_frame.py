@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ExpandedFrame:
     """All codes of a frame, int32 [codebooks], and what they add to the talker's next input, [width]."""
 

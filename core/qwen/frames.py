@@ -1,13 +1,13 @@
-"""One frame of an utterance: what is asked for it, and what becomes of it.
+"""The frames of an utterance: what is needed for the next one, and what becomes of it.
 
-Between two frames of an utterance lies one call: the talker hears the last frame and names the first code of the
-next, and the code predictor adds the others.
+Between two frames of an utterance the talker hears the last one and names the first code of the next, and the code
+predictor adds the others. That is repeated without resuming the utterance until it has something else to do.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import EngineError
 from ..formats.qwen import TalkerFile
 from ..sampling import Draws, SamplingOptions, TokenRules, TokenSampler, sample_together
-from .choices import SampledChoice
+from .choices import Chooser, SampledChoice, draw_code
 from .expanded_frame import ExpandedFrame
 from .talker import TalkerStep
 
@@ -50,7 +50,7 @@ class FrameSampler:
         self.end_token = file.tokens.codec_end
         self.talker = TokenSampler(talker, draws, rules)
         self.predictor = TokenSampler(predictor, draws)
-        self._predictor_options, self._seed = predictor, seed
+        self._chooser = Chooser(predictor, seed, self.predictor)
 
     def first(self, frame: int, logits: FloatArray) -> int:
         """Draw the first code of a frame, or the end token, from logits [vocabulary].
@@ -58,7 +58,7 @@ class FrameSampler:
         Raises:
             EngineError: the logits are no numbers.
         """
-        return _sample(self.talker, logits, frame, 0)
+        return draw_code(self.talker, logits, frame, 0)
 
     def other(self, frame: int, logits: FloatArray, codebook: int) -> int:
         """Draw another code of a frame from logits [entries].
@@ -66,19 +66,18 @@ class FrameSampler:
         Raises:
             EngineError: the logits are no numbers.
         """
-        return _sample(self.predictor, logits, frame, codebook)
+        return draw_code(self.predictor, logits, frame, codebook)
 
     def others(self, frame: int) -> SampledChoice:
         """Return what draws the other codes of a frame, here or on a device."""
-        return SampledChoice(self._predictor_options, self._seed, frame, self.other, self.predictor)
+        return SampledChoice(self._chooser, frame)
 
 
-@dataclass(frozen=True, eq=False)
-class FrameAsked:
-    """A frame to be made.
+class FrameLine(ABC):
+    """An utterance as the models see it, frame by frame.
 
     Attributes:
-        frame: its number.
+        frame: number of the next frame.
         sampler: draws its codes.
         heard: what the talker says after the prompt, for the first frame.
         before, text: for later ones, what the talker hears: the sum of what the last frame adds, [width], and of its
@@ -91,36 +90,33 @@ class FrameAsked:
     before: FloatArray
     text: FloatArray
 
+    @abstractmethod
+    def take(self, made: ExpandedFrame, hidden: FloatArray) -> bool:
+        """Take the next frame, made from the talker's normed state `hidden` [width]; tell whether that is all for now.
 
-@dataclass(frozen=True, eq=False)
-class FrameMade:
-    """What became of it.
+        Raises:
+            BaseException: whoever hears of the frame ends the utterance.
+        """
 
-    Attributes:
-        expanded: the frame, None where speech ends instead.
-        hidden: [width], the talker's normed state that it was made from.
-        talker_seconds, predictor_seconds: what both took, for all that were made together.
-    """
-
-    expanded: ExpandedFrame | None
-    hidden: FloatArray
-    talker_seconds: float
-    predictor_seconds: float
+    @abstractmethod
+    def end(self, hidden: FloatArray) -> None:
+        """Take note that speech ends instead of the next frame."""
 
 
-def first_codes(asked: Sequence[FrameAsked], logits: FloatArray) -> list[int | Exception]:
-    """Draw the first code of each of some frames, or its end token, from logits [frames, vocabulary].
+def first_codes(lines: Sequence[FrameLine], logits: FloatArray) -> list[int | Exception]:
+    """Draw the first code of the next frame of each line, or its end token, from logits [frames, vocabulary].
 
     Where one fails, its place has the EngineError.
     """
-    drawn = sample_together([one.sampler.talker for one in asked], logits, [one.frame for one in asked])
+    drawn = sample_together([line.sampler.talker for line in lines], logits, [line.frame for line in lines])
     codes: list[int | Exception] = drawn.tolist()
-    for place, code in enumerate(codes):
-        if code == FAILED:
-            try:
-                codes[place] = asked[place].sampler.first(asked[place].frame, logits[place])
-            except EngineError as error:
-                codes[place] = error
+    if FAILED in codes:
+        for place, line in enumerate(lines):
+            if codes[place] == FAILED:
+                try:
+                    codes[place] = line.sampler.first(line.frame, logits[place])
+                except EngineError as error:
+                    codes[place] = error
     return codes
 
 
@@ -134,10 +130,3 @@ class Clock:
         """Return the seconds since the last lap."""
         last, self._last = self._last, perf_counter()
         return self._last - last
-
-
-def _sample(sampler: TokenSampler, logits: FloatArray, frame: int, codebook: int) -> int:
-    try:
-        return sampler.sample(logits, frame, codebook)
-    except ValueError as error:
-        raise EngineError(f"the model went astray at frame {frame}, codebook {codebook}: {error}") from error

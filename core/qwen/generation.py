@@ -13,7 +13,8 @@ from ..errors import UsageError
 from ..speech.calls import alone
 from ..speech.stream import StopReason
 from ..speech.timings import Stopwatch
-from .frames import RESERVED_IDS, Clock, FrameAsked, FrameMade, FrameSampler
+from .expanded_frame import ExpandedFrame
+from .frames import RESERVED_IDS, Clock, FrameLine, FrameSampler
 from .guard import Guard
 from .kernel_predictor import FrameSession
 from .prompt import Prompt
@@ -46,8 +47,8 @@ class AnySession(Protocol):
     async def prefill(self, prompt: FloatArray, *, frames: int, taps: Sequence[int | str]) -> TalkerStep:
         """`TalkerSession.prefill`."""
 
-    async def frame(self, asked: FrameAsked) -> FrameMade:
-        """Make the next frame, or find that there is none."""
+    async def frames(self, line: FrameLine, stopwatch: Stopwatch) -> None:
+        """Make the next frames, until the line has taken enough or ended; time the models with `stopwatch`."""
 
     async def give_way(self) -> None:
         """Let others take a step, in the middle of long work of another kind."""
@@ -79,25 +80,35 @@ class Session:
         """`TalkerSession.prefill`."""
         return self.talker.prefill(prompt, frames=frames, taps=taps)
 
-    async def frame(self, asked: FrameAsked) -> FrameMade:
-        """Make the next frame, or find that there is none."""
-        clock = Clock()
-        step = asked.heard or self.talker.decode(asked.before + asked.text)
-        talker_seconds = clock.lap() if asked.heard is None else 0.0
-        first = asked.sampler.first(asked.frame, step.logits)
-        if first == asked.sampler.end_token:
-            return FrameMade(None, step.hidden, talker_seconds, 0.0)
-        clock.lap()
-        expanded = self.predictor.expand(step.hidden, first, asked.sampler.others(asked.frame))
-        return FrameMade(expanded, step.hidden, talker_seconds, clock.lap())
+    async def frames(self, line: FrameLine, stopwatch: Stopwatch) -> None:
+        """Make the next frames, until the line has taken enough or ended."""
+        sampler, enough = line.sampler, False
+        while not enough:
+            clock = Clock()
+            step = line.heard
+            if step is None:
+                step = self.talker.decode(line.before + line.text)
+                stopwatch.add("talker", clock.lap())
+            first = sampler.first(line.frame, step.logits)
+            if first == sampler.end_token:
+                line.end(step.hidden)
+                return
+            clock.lap()
+            made = self.predictor.expand(step.hidden, first, sampler.others(line.frame))
+            stopwatch.add("predictor", clock.lap())
+            enough = line.take(made, step.hidden)
 
     async def give_way(self) -> None:
         """There are no others."""
 
 
-class Utterance:
+Listen = Callable[[NDArray[np.int32]], bool]
+"""Is told the codes [codebooks] of each frame; returns whether something else is to be done before the next one."""
+
+
+class Utterance(FrameLine):
     """The frames of one utterance, each computed when it is asked for: an async iterable, and where its session never
-    waits for others a plain one too.
+    waits for others a plain one too. Whoever needs no more than to hear of each frame lets it `go_on` instead.
 
     Attributes:
         stop: why it ended; None as long as it goes on.
@@ -118,56 +129,86 @@ class Utterance:
         """`guard` ends what never ends by itself; `note` is given the stages of the model."""
         self.stop: StopReason | None = None
         self.runaway: str | None = None
+        self.frame = 0
+        self.sampler = sampler
+        self.heard: TalkerStep | None = None
+        self.before = self.text = prompt.padding
         self._session = session
         self._prompt = prompt
-        self._sampler = sampler
         self._guard = guard
         self._max_frames = max_frames
         self._stopwatch = stopwatch
         self._note = note
+        self._listen: Listen | None = None
+        self._begun = False
 
     def __iter__(self) -> Generator[NDArray[np.int32], None, None]:
         """Yield what the async iteration does."""
         return alone(self.__aiter__())
 
     async def __aiter__(self) -> AsyncGenerator[NDArray[np.int32], None]:
-        """Yield the codes of one frame after the other, int32 [codebooks].
+        """Yield the codes of one frame after the other, int32 [codebooks]; raises as `go_on`."""
+        made: list[NDArray[np.int32]] = []
+
+        def keep(codes: NDArray[np.int32]) -> bool:
+            made.append(codes)
+            return True
+
+        while self.stop is None:
+            await self.go_on(keep)
+            while made:
+                yield made.pop()
+
+    async def go_on(self, listen: Listen) -> None:
+        """Make frames until `listen` has heard enough for now, or there are no more.
 
         Raises:
             UsageError: the prompt does not fit the context of the model.
             EngineError: the device failed or ran out of memory.
         """
-        prompt, stopwatch = self._prompt, self._stopwatch
-        heard: TalkerStep | None = await self._begin()
-        before = text = prompt.padding
-        for frame in range(self._max_frames):
-            made = await self._session.frame(FrameAsked(frame, self._sampler, heard, before, text))
-            heard = None
-            stopwatch.add("talker", made.talker_seconds)
-            stopwatch.add("predictor", made.predictor_seconds)
-            if frame == 1 and self._note:
-                self._note("next-emb-step0", before + text)
-                self._note("talker-hidden-step1", made.hidden)
-            if made.expanded is None:
-                self.stop = "end_of_speech"
-                return
-            if frame == 0:
-                stopwatch.mark("first_frame")
-                if self._note:
-                    self._note("codes-step0", made.expanded.codes)
-            yield made.expanded.codes
-            self.stop = self._reason_to_stop(frame, made.expanded.codes)
-            if self.stop:
-                return
-            before, text = made.expanded.embedding, prompt.text_row(frame)
+        if not self._begun:
+            self.heard, self._begun = await self._begin(), True
+        self._listen = listen
+        try:
+            await self._session.frames(self, self._stopwatch)
+        finally:
+            self._listen = None  # it knows who listens, who may know this utterance
+
+    def take(self, made: ExpandedFrame, hidden: FloatArray) -> bool:
+        """Take the next frame."""
+        frame, codes = self.frame, made.codes
+        if self._note:
+            self._note_step(hidden)
+        if frame == 0:
+            self._stopwatch.mark("first_frame")
+            if self._note:
+                self._note("codes-step0", codes)
+        assert self._listen is not None
+        enough = self._listen(codes)
+        self.stop = self._reason_to_stop(frame, codes)
+        self.frame, self.heard = frame + 1, None
+        self.before, self.text = made.embedding, self._prompt.text_row(frame)
+        return enough or self.stop is not None
+
+    def end(self, hidden: FloatArray) -> None:
+        """Take note that speech ends."""
+        if self._note:
+            self._note_step(hidden)
+        self.stop = "end_of_speech"
+
+    def _note_step(self, hidden: FloatArray) -> None:
+        if self._note and self.frame == 1:
+            self._note("next-emb-step0", self.before + self.text)
+            self._note("talker-hidden-step1", hidden)
 
     def _reason_to_stop(self, frame: int, codes: NDArray[np.int32]) -> StopReason | None:
         """Return why there will be no frame after this one, None if there may be."""
-        if frame + 1 == self._max_frames:
+        if frame + 1 >= self._max_frames:
             return "max_frames"
-        self.runaway = self._guard.notice(codes) if self._guard else None
-        if self.runaway:
-            return "runaway"
+        if self._guard is not None:
+            self.runaway = self._guard.notice(codes)
+            if self.runaway:
+                return "runaway"
         return "context" if self._session.full else None
 
     async def _begin(self) -> TalkerStep:

@@ -95,7 +95,10 @@ class RepetitionDetector:
         self._running = True
         looping: int | None = None
         for cycle, earlier in enumerate(reversed(self._recent), start=1):
-            self._runs[cycle] = self._runs[cycle] + 1 if frame == earlier else 0
+            if frame != earlier:
+                self._runs[cycle] = 0
+                continue
+            self._runs[cycle] += 1
             if looping is None and self._runs[cycle] >= max(_REPEATED_FRAMES, _REPEATED_CYCLES * cycle):
                 looping = cycle
         self._recent.append(frame)

@@ -101,29 +101,33 @@ class KernelPredictor:
             firsts: code 0 of each frame.
             choices: for each frame, how its other codes are chosen.
         """
-        rows = self._embeddings.rows(np.asarray(firsts, np.int32))
-        found = self.plan.expand(
-            np.stack([hiddens, rows], axis=1), [frame_draw(choice) for choice in choices]
-        )
-        codes = np.concatenate([np.asarray(firsts, np.int32)[:, None], found.codes], axis=1)
+        codes = np.empty((len(firsts), self._embeddings.codebooks), np.int32)
+        codes[:, 0] = firsts
+        inputs = np.empty((len(firsts), 2, hiddens.shape[1]), np.float32)
+        inputs[:, 0] = hiddens
+        inputs[:, 1] = self._embeddings.rows(codes[:, 0])
+        found = self.plan.expand(inputs, [frame_draw(choice) for choice in choices])
+        codes[:, 1:] = found.codes
         frames: list[ExpandedFrame | Exception] = list(map(ExpandedFrame, codes, found.sums))
-        for place, codebook in zip(*np.nonzero(found.codes < 0), strict=True):
+        if found.codes.min() < 0:
+            self._note_astray(frames, found.codes, choices)
+        return frames
+
+    def _note_astray(
+        self,
+        frames: list[ExpandedFrame | Exception],
+        codes: NDArray[np.int32],
+        choices: Sequence[SampledChoice],
+    ) -> None:
+        """Put an EngineError in the place of each frame of whose codes [frames, others] the logits were no numbers."""
+        for place, codebook in zip(*np.nonzero(codes < 0), strict=True):
             if isinstance(frames[place], ExpandedFrame):
                 frames[place] = _astray(choices[place].frame, int(codebook) + 1)
-        return frames
 
 
 def frame_draw(choice: SampledChoice) -> FrameDraw:
     """Return a choice as the kernel takes it."""
-    options = choice.options
-    return FrameDraw(
-        do_sample=options.do_sample,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        seed=choice.seed,
-        frame=choice.frame,
-    )
+    return choice.chooser.on_device.at(choice.frame)
 
 
 def _astray(frame: int, codebook: int) -> EngineError:
@@ -135,7 +139,7 @@ def _astray(frame: int, codebook: int) -> EngineError:
 def _known(choices: Sequence[Choose]) -> list[SampledChoice] | None:
     """Return the choices where the kernel can make all of them."""
     known = sampled(choices)
-    fits = known is not None and all(choice.options.repetition_penalty == 1 for choice in known)
+    fits = known is not None and all(choice.chooser.options.repetition_penalty == 1 for choice in known)
     return known if fits else None
 
 

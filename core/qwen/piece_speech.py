@@ -92,13 +92,17 @@ class PieceSpeech:
         self._leaves_anchor = leaves_anchor
         self._noting = getattr(observer, "wants_stages", False)
         self._stopwatch = account.stopwatch
+        self._frames = 0
 
     async def frames(self, session: AnySession) -> AsyncGenerator[Codes, None]:
         """Yield the codes [codebooks] of one frame after the other, and decode none but for an anchor."""
         codes: list[Codes] = []
-        async for frame in self._utter(session):
+        utterance = self._utterance(session)
+        async for frame in utterance:
+            self._count(frame)
             codes.append(frame)
             yield frame
+        self._end(utterance)
         if self._leaves_anchor and codes:
             await self._decode_for_anchor(np.stack(codes))
 
@@ -110,20 +114,24 @@ class PieceSpeech:
         keeping = self._noting or self._leaves_anchor
         with await self._line(session) as line:
             decoding = Decoding(line, cadence, self._stopwatch)
-            async with aclosing(self._utter(session)) as frames:
-                async for frame in frames:
-                    decoding.add(frame)
-                    while decoding.due:
-                        part = await decoding.next()
-                        if keeping:
-                            kept.append(part)
-                        yield part
-            decoding.end()
-            while decoding.due:
-                part = await decoding.next()
-                if keeping:
-                    kept.append(part)
-                yield part
+
+            def listen(codes: Codes) -> bool:
+                self._count(codes)
+                decoding.add(codes)
+                return decoding.due
+
+            utterance = self._utterance(session)
+            while not decoding.ended:
+                if utterance.stop is None:
+                    await utterance.go_on(listen)
+                else:
+                    self._end(utterance)
+                    decoding.end()
+                while decoding.due:
+                    codes, samples = await decoding.next()
+                    if keeping:  # the samples themselves belong to whoever hears them
+                        kept.append((codes, samples.copy()))
+                    yield codes, samples
             if kept:
                 all_codes, all_samples = (np.concatenate(values) for values in zip(*kept, strict=True))
                 await self._finish(all_codes, all_samples, line)
@@ -151,36 +159,41 @@ class PieceSpeech:
             ]
             await self._leave_anchor(codes, np.concatenate(pieces), line)
 
-    async def _utter(self, session: AnySession) -> AsyncGenerator[Codes, None]:
-        """Yield the codes [codebooks] of the frames."""
-        request, account, piece = self._request, self._account, self._piece
+    def _utterance(self, session: AnySession) -> Utterance:
+        """Begin to speak."""
+        request, piece = self._request, self._piece
         self._observer.piece(piece.number, piece.count)
-        utterance = Utterance(
+        sampler = FrameSampler(
+            self._equipment.file, request.talker, request.predictor, piece_seed(request.seed, piece.number)
+        )
+        return Utterance(
             session,
             self._prompt(),
-            FrameSampler(
-                self._equipment.file,
-                request.talker,
-                request.predictor,
-                piece_seed(request.seed, piece.number),
-            ),
+            sampler,
             request.max_frames,
             self._stopwatch,
             guard=Guard(piece.text, self._equipment.frame_rate) if request.guard else None,
             note=self._observer.stage if self._noting else None,
         )
-        count = 0
-        async for codes in utterance:
-            count += 1
-            account.add(codes)
-            self._observer.frame(count)
-            account.require_listener()
-            yield codes
+
+    def _count(self, codes: Codes) -> None:
+        """Tell of a frame [codebooks].
+
+        Raises:
+            Cancelled: nobody wants the rest.
+        """
+        self._frames += 1
+        self._account.add(codes)
+        self._observer.frame(self._frames)
+        self._account.require_listener()
+
+    def _end(self, utterance: Utterance) -> None:
+        """Tell why there are no more frames."""
         assert utterance.stop is not None
         self.stop = utterance.stop
-        account.end_piece(self.stop, last=piece.number == piece.count)
+        self._account.end_piece(self.stop, last=self._piece.number == self._piece.count)
         if self.stop != "end_of_speech":
-            logger.warning("%s", _cut_off(utterance, count, piece))
+            logger.warning("%s", _cut_off(utterance, self._frames, self._piece))
 
     def _prompt(self) -> Prompt:
         request, voice, anchor = self._request, self._request.voice, self._voice

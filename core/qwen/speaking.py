@@ -109,18 +109,24 @@ class JoinedChunks:
 
     def add(self, frames: int, samples: FloatArray) -> AudioChunk | None:
         """Take the samples of some frames of the piece; return what can be heard by now, if anything."""
-        self._waiting.append(self._joiner.feed(samples))
+        self._wait(self._joiner.feed(samples))
         self._frames += frames
         return self.rest()
 
     def end(self) -> None:
         """End the piece."""
-        self._waiting.append(self._joiner.end())
+        self._wait(self._joiner.end())
 
     def rest(self) -> AudioChunk | None:
         """Return what waits to be heard, if anything."""
-        if self._piece is None or not any(map(len, self._waiting)):
+        waiting = self._waiting
+        if self._piece is None or not waiting:
             return None
-        chunk = AudioChunk(np.concatenate(self._waiting), self._frames, self._piece.number, self._piece.count)
+        samples = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
+        chunk = AudioChunk(samples, self._frames, self._piece.number, self._piece.count)
         self._waiting, self._frames = [], 0
         return chunk
+
+    def _wait(self, samples: FloatArray) -> None:
+        if len(samples):
+            self._waiting.append(samples)

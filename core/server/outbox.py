@@ -27,6 +27,7 @@ class Outbox:
         self._ended = False
         self._error: BaseException | None = None
         self._cancelled = False
+        self._told = False
         self._room = threading.Condition()
         self._news = asyncio.Event()
 
@@ -41,10 +42,13 @@ class Outbox:
                 self._room.wait()
             if self._cancelled:
                 raise ReaderLeft
-            if data:
-                self._parts.append(data)
-                self._size += len(data)
-        self._tell()
+            if not data:
+                return
+            self._parts.append(data)
+            self._size += len(data)
+            known, self._told = self._told, True
+        if not known:  # or the event loop is on its way here
+            self._tell()
 
     def finish(self, error: BaseException | None = None) -> None:
         """Say that there will be no more, because of an error if there is one. Called by the thread."""
@@ -61,6 +65,7 @@ class Outbox:
         while True:
             self._news.clear()
             with self._room:
+                self._told = False
                 if self._parts:
                     data = b"".join(self._parts)
                     self._parts.clear()

@@ -264,18 +264,30 @@ class _Answer:
 async def _within(seconds: float, sending: Coroutine[Any, Any, None]) -> None:
     """Wait until something is sent, but not forever.
 
+    Without a task of its own: nearly always there is room, and nothing is waited for.
+
     Raises:
         TimeoutError: the client does not read.
     """
-    task = asyncio.ensure_future(sending)
-    try:
-        # Not wait_for, which until Python 3.11 may lose a cancellation that arrives together with the result.
-        done, _ = await asyncio.wait({task}, timeout=seconds)
-    finally:
+    task, late = asyncio.current_task(), False
+    assert task is not None
+
+    def give_up() -> None:
+        nonlocal late
+        late = True
         task.cancel()
-    if not done:
-        raise TimeoutError
-    task.result()
+
+    alarm = asyncio.get_running_loop().call_later(seconds, give_up)
+    try:
+        await sending
+    except asyncio.CancelledError:
+        if not late:
+            raise
+        if hasattr(task, "uncancel"):  # since Python 3.11 a task remembers
+            task.uncancel()
+        raise TimeoutError from None
+    finally:
+        alarm.cancel()
 
 
 def _headers(call: SpeechCall, length: int | None) -> list[tuple[bytes, bytes]]:

@@ -12,11 +12,21 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum, auto
 from typing import Any, Generic, TypeVar, cast
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 Value = TypeVar("Value")
+
+
+class Unfinished(Enum):
+    """Stands for the outcome of a call that goes on with the next step of its stage."""
+
+    UNFINISHED = auto()
+
+
+UNFINISHED = Unfinished.UNFINISHED
 
 
 class Stage(ABC, Generic[Argument, Result]):
@@ -33,8 +43,10 @@ class Stage(ABC, Generic[Argument, Result]):
         return list(waiting[: self.at_once])
 
     @abstractmethod
-    def run(self, arguments: Sequence[Argument]) -> Sequence[Result | Exception]:
+    def run(self, arguments: Sequence[Argument]) -> Sequence[Result | BaseException | Unfinished]:
         """Answer every argument in order, with an exception where that one alone failed.
+
+        A call of several steps is UNFINISHED until its last one: a scheduler makes it again with the next ones.
 
         Raises:
             Exception: nothing could be answered.
@@ -54,13 +66,15 @@ class Call(Generic[Argument, Result]):
         settled: it was made.
     """
 
+    __slots__ = ("_outcome", "argument", "settled", "stage")
+
     def __init__(self, stage: Stage[Argument, Result], argument: Argument) -> None:
         self.stage = stage
         self.argument = argument
         self.settled = False
-        self._outcome: Result | Exception | None = None
+        self._outcome: Result | BaseException | None = None
 
-    def settle(self, outcome: Result | Exception) -> None:
+    def settle(self, outcome: Result | BaseException) -> None:
         """Take note of what came of it."""
         self._outcome = outcome
         self.settled = True
@@ -70,7 +84,7 @@ class Call(Generic[Argument, Result]):
             yield self
         outcome, self._outcome = self._outcome, None
         try:
-            if isinstance(outcome, Exception):
+            if isinstance(outcome, BaseException):
                 raise outcome
             return cast(Result, outcome)
         finally:
@@ -84,7 +98,8 @@ def make_calls(calls: Sequence[Call[Any, Any]]) -> None:
     except Exception as error:
         outcomes = [_own_copy(error) for _ in calls]
     for call, outcome in zip(calls, outcomes, strict=True):
-        call.settle(outcome)
+        if outcome is not UNFINISHED:
+            call.settle(outcome)
 
 
 def alone(values: AsyncGenerator[Value, None]) -> Generator[Value, None, None]:

@@ -246,12 +246,16 @@ class Lockstep:
             elif speech.call is None or speech.call.settled:
                 self._advance(speech)
         for stage in self._stages:
-            asking = {id(speech.call): speech for speech in self._active if _awaits(speech, stage)}
+            asking = [
+                (speech, call)
+                for speech in self._active
+                if (call := speech.call) is not None and call.stage is stage and not speech.cancelled
+            ]
             if asking:
-                calls = stage.pick([speech.call for speech in asking.values() if speech.call])
-                make_calls(calls)
-                for call in calls:
-                    self._advance(asking[id(call)])
+                make_calls(stage.pick([call for _, call in asking]))
+                for speech, call in asking:
+                    if call.settled:
+                        self._advance(speech)
             self._resume_settled()
 
     def _resume_settled(self) -> None:
@@ -361,10 +365,6 @@ class _Computing:
 
     def close(self) -> None:
         self._chunks.close()
-
-
-def _awaits(speech: Speech, stage: Stage[Any, Any]) -> bool:
-    return not speech.cancelled and speech.call is not None and speech.call.stage is stage
 
 
 def _notify(speech: Speech) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ggtts.core.qwen.batch import FrameStage, PrefillStage
 from ggtts.core.qwen.cadence import STREAM_FRAMES
 from ggtts.core.qwen.choices import Choices
 from ggtts.core.qwen.codec_stage import CodecStage, Decode, Forget, Place, Prime, Snapshot
-from ggtts.core.qwen.frames import FrameAsked, FrameSampler, first_codes
+from ggtts.core.qwen.frames import FrameSampler, first_codes
 from ggtts.core.sampling import SamplingOptions
 from support.talker_files import TOKENS, talker_file
 
@@ -78,16 +79,20 @@ def samplers(count: int) -> list[FrameSampler]:
     return [FrameSampler(FILE, options, options, seed) for seed in range(count)]
 
 
+def line(frame: int, sampler: FrameSampler) -> Any:
+    """An utterance at one of its frames."""
+    return SimpleNamespace(frame=frame, sampler=sampler)
+
+
 def test_first_codes_are_what_each_draws_alone() -> None:
     logits = np.random.default_rng(1).normal(size=(3, FILE.vocabulary)).astype(np.float32)
-    width = np.zeros(2, np.float32)
-    asked = [FrameAsked(frame, one, None, width, width) for frame, one in enumerate(samplers(3))]
+    lines = [line(frame, one) for frame, one in enumerate(samplers(3))]
     expected = [
         one.first(frame, row) for frame, (one, row) in enumerate(zip(samplers(3), logits, strict=True))
     ]
-    assert first_codes(asked, logits) == expected
+    assert first_codes(lines, logits) == expected
     logits[1, 0] = np.nan
-    found = first_codes([FrameAsked(5, one, None, width, width) for one in samplers(3)], logits)
+    found = first_codes([line(5, one) for one in samplers(3)], logits)
     assert isinstance(found[1], EngineError)
     assert "frame 5, codebook 0" in str(found[1])
     assert all(isinstance(found[place], int) for place in (0, 2))

@@ -17,7 +17,7 @@ from ggtts.core.engine import Engine
 from ggtts.core.errors import EngineError, UsageError
 from ggtts.core.nn.streaming import StreamState
 from ggtts.core.qwen.cadence import STREAM_FRAMES
-from ggtts.core.qwen.generation import Utterance
+from ggtts.core.qwen.generation import Listen, Utterance
 from ggtts.core.qwen.model import AudioChunk, QwenTTS
 from ggtts.core.qwen.talker import Talker
 from ggtts.core.speech.observer import Observer
@@ -113,13 +113,15 @@ def test_random_codes_stream_as_they_decode(
 ) -> None:
     codes = np.random.default_rng(seed).integers(0, 64, (frames, 16)).astype(np.int32)
 
-    async def random_frames(self: Utterance) -> Any:
-        for frame in codes:
-            yield frame
-        self.stop = "end_of_speech"
+    left = list(codes)
+
+    async def random_frames(self: Utterance, listen: Listen) -> None:
+        while left and not listen(left.pop(0)):
+            pass
+        self.stop = None if left else "end_of_speech"
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Utterance, "__aiter__", random_frames)
+        patch.setattr(Utterance, "go_on", random_frames)
         chunks = list(model.stream(TEXT, stream_frames=stream_frames, speaker="vivian"))
     assert same(joined(chunks), model.decode(codes))
 
