@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="cpu",
         help="run models on this device, cuda0 for example; stock: the CPU as if it were one",
     )
+    _tell_device(_device_of_command_line())
+
+
+def _device_of_command_line() -> str:
+    """Return it before pytest does: folders that are named on the command line are imported before it is configured."""
+    reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    reader.add_argument("--device", default="cpu")
+    return str(reader.parse_known_args(sys.argv[1:])[0].device)
+
+
+def _tell_device(device: str) -> None:
+    if device == "stock":
+        os.environ["GGTTS_STOCK"] = "1"
+    elif device != "cpu":
+        os.environ["GGTTS_TEST_DEVICE"] = device
+    if device != "cpu":
+        os.environ.setdefault("GGTTS_EXACT", "1")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,13 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    device = config.getoption("--device")
-    if device == "stock":
-        os.environ["GGTTS_STOCK"] = "1"
-    elif device != "cpu":
-        os.environ["GGTTS_TEST_DEVICE"] = device
-    if device != "cpu":
-        os.environ.setdefault("GGTTS_EXACT", "1")
+    _tell_device(config.getoption("--device"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
