@@ -188,11 +188,7 @@ class BatchLines:
     def __init__(self, decoder: CodecDecoder, capacity: int, beside: Engine | None) -> None:
         """`beside` is the second engine, where the decoder is on one."""
         self._batch = CodecBatch(decoder, capacity)
-        self.stage = (
-            CodecStage(self._batch, 1)
-            if beside is None
-            else CodecStage(self._batch, WIDE_TOGETHER, beginnings_first=True)
-        )
+        self.stage = CodecStage(self._batch, 1 if beside is None else WIDE_TOGETHER)
         self.background = None if beside is None else Background(self.stage, _company_of(beside))
 
     def line(self, snapshot: DecoderSnapshot | None = None) -> CodecLine:

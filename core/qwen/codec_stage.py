@@ -76,16 +76,13 @@ CodecAnswer: TypeAlias = "FloatArray | DecoderSnapshot | None"
 class CodecStage(Stage[CodecWork, CodecAnswer]):
     """Computes for many streams, for each in the order in which it was asked.
 
-    Wide pieces take so long that those who wait for narrow ones would miss them: few are computed in one go. Single
-    frames, as speech begins with, are computed by runs of their own anyway: where nothing else waits for these calls,
-    they go first, every other time.
+    Wide pieces take so long that those who wait for narrow ones would miss them: few are computed in one go.
     """
 
-    def __init__(self, batch: CodecBatch, wide_together: int, *, beginnings_first: bool = False) -> None:
+    def __init__(self, batch: CodecBatch, wide_together: int) -> None:
         """`wide_together` is how many pieces of more than STREAM_FRAMES frames are computed at once, at most."""
         self.batch = batch
         self._wide_together = wide_together
-        self._beginnings_first = self._turn_of_beginnings = beginnings_first
 
     def pick(self, waiting: Sequence[Call[CodecWork, CodecAnswer]]) -> list[Call[CodecWork, CodecAnswer]]:
         """Return what is next of each stream, and of wide pieces the first ones only."""
@@ -100,15 +97,7 @@ class CodecStage(Stage[CodecWork, CodecAnswer]):
             wide += is_wide(call.argument)
             if wide <= self._wide_together or not is_wide(call.argument):
                 picked.append(call)
-        return self._hurried(picked) or picked
-
-    def _hurried(self, picked: Sequence[Call[CodecWork, CodecAnswer]]) -> list[Call[CodecWork, CodecAnswer]]:
-        """Return those calls for single frames that do not have to wait for the others of these."""
-        if not self._beginnings_first:
-            return []
-        hurried = [call for call in picked if is_single(call.argument)] if self._turn_of_beginnings else []
-        self._turn_of_beginnings = not hurried
-        return hurried
+        return picked
 
     def run(self, arguments: Sequence[CodecWork]) -> list[CodecAnswer | Exception]:
         """Answer in order; no stream is asked for twice."""
@@ -135,11 +124,6 @@ class CodecStage(Stage[CodecWork, CodecAnswer]):
             return None if isinstance(asked, Prime) and not asked.last else stream.snapshot()
         except Exception as error:
             return error
-
-
-def is_single(asked: CodecWork) -> bool:
-    """Tell whether it is a single frame."""
-    return isinstance(asked, Decode) and len(asked.codes) == 1
 
 
 def is_wide(asked: CodecWork) -> bool:

@@ -71,16 +71,6 @@ def test_of_wide_pieces_some_and_of_each_stream_one() -> None:
     assert [calls.index(call) for call in stage.pick(left)] == [2, 4, 6]
 
 
-def test_single_frames_go_first_every_other_time() -> None:
-    stage = CodecStage(NOBODY, wide_together=1, beginnings_first=True)
-    calls = [stage.call(Decode(Place(None), codes(frames))) for frames in (4, 1, 2, 1)]
-    assert stage.pick(calls) == [calls[1], calls[3]]
-    left = [calls[0], calls[2], stage.call(Decode(Place(None), codes(1)))]
-    assert stage.pick(left) == left, "nobody is kept waiting for ever"
-    assert stage.pick(calls[:1]) == calls[:1]
-    assert stage.pick(calls[:2]) == calls[1:2]
-
-
 def samplers(count: int) -> list[FrameSampler]:
     options = SamplingOptions(temperature=0.9, top_k=20)
     return [FrameSampler(FILE, options, options, seed) for seed in range(count)]
