@@ -5,9 +5,9 @@
     python benchmarks/python_share.py --profile 64
 
 Prints microseconds of processor time for each line and frame, with 1, 16 and 64 lines at once, by the demo voice (or
-the files given): of everything but the runs of programs, the sampling of codes included. "kernel" is the code predictor as
-a kernel of an NVIDIA GPU, where the host sees codes and no logits; "programs" is as the CPU runs it, with 15 choices in
-each frame.
+the files given): of everything but the runs of programs, the sampling of codes included. "kernel" is the code
+predictor as a kernel of an NVIDIA GPU, where the host sees codes and no logits; "programs" is as the CPU runs it,
+with 15 choices in each frame.
 """
 
 from __future__ import annotations
