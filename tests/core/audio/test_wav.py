@@ -50,6 +50,18 @@ def test_a_file_that_outgrows_riff_is_rf64() -> None:
     assert header[72:] == b"data\xff\xff\xff\xff"
 
 
+@given(
+    samples=arrays(np.float32, st.integers(0, 70), elements=st.floats(-1.5, 1.5, width=32)),
+    coding=st.sampled_from([S16, S24]),
+)
+def test_integers_are_what_double_precision_makes_of_samples(
+    samples: np.ndarray, coding: SampleCoding
+) -> None:
+    full_scale = 2 ** (coding.bits - 1) - 1
+    expected = np.rint(np.clip(samples, -1, 1).astype(np.float64) * full_scale).astype(int)
+    assert decode(wav.encode_samples(samples, coding), coding.size).tolist() == expected.tolist()
+
+
 def test_integers_are_rounded_to_nearest() -> None:
     steps = np.array([0.4, 0.6, -0.4, -0.6, 100.49, -100.51, 32766.6], np.float32)
     assert decode(wav.encode_samples(steps / np.float32(32767), S16), 2).tolist() == [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ggtts import _native
-from ggtts.core.engine import exact_product
+from ggtts.core.engine import exact_product, sums_of_rows
 
 INSTRUCTION_SETS = _native.instruction_sets()
 
@@ -35,3 +35,17 @@ def test_a_row_does_not_depend_on_the_others() -> None:
 def test_widths_that_differ() -> None:
     with pytest.raises(ValueError, match="rows of 3 values and weights of 4"):
         exact_product(np.zeros((2, 3)), np.zeros((5, 4), np.float32))
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_sums_of_rows(count: int) -> None:
+    rows, others = np.random.default_rng(count).standard_normal((2, count, 33)).astype(np.float32)
+    found = sums_of_rows(list(rows), list(others[::-1]))
+    assert np.array_equal(found, rows + others[::-1]) if count else found.size == 0
+
+
+def test_sums_of_rows_that_do_not_go_together() -> None:
+    rows = np.zeros((2, 3), np.float32)
+    for others in ([], [rows[0]], [rows[0], rows[0, :2]]):
+        with pytest.raises(ValueError, match="as many rows"):
+            sums_of_rows(list(rows), others)

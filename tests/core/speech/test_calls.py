@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from ggtts.core.errors import EngineError
-from ggtts.core.speech.calls import Call, Stage, alone, completed, make_calls
+from ggtts.core.speech.calls import UNFINISHED, Call, Stage, Unfinished, alone, completed, make_calls
 
 
 class Doubling(Stage[int, int]):
@@ -68,6 +68,23 @@ def test_calls_of_a_stage_are_answered_together() -> None:
     with pytest.raises(ValueError, match="-2"):
         finished(answers[1])
     assert finished(answers[2]) == 6
+
+
+def test_a_call_of_several_steps() -> None:
+    class Counting(Stage[list[int], int]):
+        def run(self, arguments: Sequence[list[int]]) -> list[int | Unfinished]:
+            for steps in arguments:
+                steps.append(len(steps))
+            return [len(steps) if len(steps) == 3 else UNFINISHED for steps in arguments]
+
+    stage = Counting()
+    calls = [stage.call([]), stage.call([0])]
+    make_calls(calls)
+    assert [call.settled for call in calls] == [False, False]
+    make_calls(calls)
+    assert [call.settled for call in calls] == [False, True]
+    make_calls(calls[:1])
+    assert [call.settled for call in calls] == [True, True]
 
 
 def test_a_failure_of_all_is_raised_in_each_as_one_of_its_own() -> None:
