@@ -79,6 +79,8 @@ class Talker:
 
     @cached_property
     def _kernel(self) -> KernelTalker | None:
+        if self.engine.exact:
+            return None  # a position is then computed alike alone and among others
         return KernelTalker.open(self._weights, self._file, self.config)
 
     def session(self, kv_type: str = "f16") -> TalkerSession:

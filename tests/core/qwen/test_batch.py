@@ -193,7 +193,7 @@ def test_a_reference_is_decoded_once_for_all_who_begin_together(
         primed.extend(len(asked.codes) for asked in arguments if isinstance(asked, Prime))
         return original(self, arguments)
 
-    base = open_tiny("Qwen3-TTS-12Hz-0.6B-Base")
+    base = open_tiny("Qwen3-TTS-12Hz-0.6B-Base", overlap=False)
     width = base.info.talker.width
     voice = Voice(np.ones(width, np.float32), np.ones((40, 16), np.int32), "Some text.")
     base.close()
@@ -361,7 +361,8 @@ def test_chunks_that_are_waited_for_are_as_always(model: QwenTTS) -> None:
     assert max(heard) == STREAM_FRAMES
 
 
-def test_one_wide_batch_of_the_codec_in_a_step(model: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_wide_batch_of_the_codec_in_a_step(open_tiny: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = open_tiny(overlap=False)
     decode, expand = CodecStage.run, FrameStage.run
     wide = [0]
 

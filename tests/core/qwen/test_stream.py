@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {"speaker": "vivian", "seed": 11, "max_frames": 20}
 
 @pytest.fixture(scope="module")
 def model(open_tiny: Callable[..., QwenTTS]) -> QwenTTS:
-    return open_tiny()
+    return open_tiny(overlap=False)
 
 
 def joined(chunks: list[AudioChunk]) -> np.ndarray:
