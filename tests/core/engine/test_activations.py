@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from ggtts import _native
 from ggtts.core.engine import Engine
+from ggtts.core.engine.engine import STOCK_VARIABLE
 
 INSTRUCTION_SETS = _native.instruction_sets()
 CHANNELS = [1, 16, 40, 96, 1021]
@@ -18,8 +20,11 @@ HALF_UNIT = 2.0**-24
 
 
 @pytest.fixture(scope="module")
-def engine() -> Engine:
-    return Engine("cpu", threads=2)
+def engine() -> Iterator[Engine]:
+    """The CPU with its own operations, also where the suite asks for one without."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv(STOCK_VARIABLE, raising=False)
+        yield Engine("cpu", threads=2)
 
 
 def activated(
