@@ -90,7 +90,7 @@ private:
                 return HeadScratch(block.shared() + task * attention_scratch(size, sizes_.codebooks), size);
             };
             block.each_task(2 * mine, [&](const auto &warp, int part) {
-                const Head head = head_of(block.index() + part / 2 * blocks, index);
+                const Head head = own_head(block.index() + part / 2 * blocks, index);
                 const HeadScratch scratch = scratch_of(part / 2);
                 const float *rotation = model_.rotation + position * size;
                 if (part % 2 == 0) {
@@ -103,25 +103,14 @@ private:
                 }
             });
             block.each_task(mine, [&](const auto &warp, int task) {
-                predictor::attend(warp, head_of(block.index() + task * blocks, index), scratch_of(task),
+                predictor::attend(warp, own_head(block.index() + task * blocks, index), scratch_of(task),
                                   position, size);
             });
         });
     }
 
-    GGTTS_ANYWHERE Head head_of(int item, int layer) const {
-        const int column = item / sizes_.heads, head = item % sizes_.heads, size = sizes_.head_dim;
-        const int sharing = sizes_.heads / sizes_.kv_heads, shared = head / sharing;
-        const float *qkv = buffers_.qkv + column * model_.layers[layer].qkv.rows;
-        const int64_t cache = ((static_cast<int64_t>(layer) * columns + column) * sizes_.kv_heads + shared) *
-                              sizes_.codebooks * size;
-        return {qkv + head * size,
-                qkv + (sizes_.heads + shared) * size,
-                qkv + (sizes_.heads + sizes_.kv_heads + shared) * size,
-                buffers_.keys + cache,
-                buffers_.values + cache,
-                buffers_.attended + item * size,
-                head % sharing == 0};
+    GGTTS_ANYWHERE Head own_head(int item, int layer) const {
+        return head_of(model_, buffers_, columns, item, layer, buffers_.attended + item * sizes_.head_dim);
     }
 
     // x += matrix * source

@@ -55,6 +55,24 @@ struct Head {
     bool adds;
 };
 
+// Heads are numbered column after column.
+GGTTS_ANYWHERE Head head_of(const Model &model, const Buffers &buffers, int columns, int item, int layer,
+                            float *result) {
+    const Sizes &sizes = model.sizes;
+    const int column = item / sizes.heads, head = item % sizes.heads, size = sizes.head_dim;
+    const int sharing = sizes.heads / sizes.kv_heads, shared = head / sharing;
+    const float *qkv = buffers.qkv + column * model.layers[layer].qkv.rows;
+    const int64_t cache =
+        ((static_cast<int64_t>(layer) * columns + column) * sizes.kv_heads + shared) * sizes.codebooks * size;
+    return {qkv + head * size,
+            qkv + (sizes.heads + shared) * size,
+            qkv + (sizes.heads + sizes.kv_heads + shared) * size,
+            buffers.keys + cache,
+            buffers.values + cache,
+            result,
+            head % sharing == 0};
+}
+
 template <class Warp>
 GGTTS_ANYWHERE void keep(const Warp &warp, const Head &head, const float *key, int position, int head_dim) {
     if (head.adds) {

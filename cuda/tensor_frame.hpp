@@ -392,21 +392,6 @@ private:
         return buffers_.logits + static_cast<int64_t>(code) * columns_ * sizes_.entries;
     }
 
-    GGTTS_ANYWHERE Head head_of(int item, int layer, float *result) const {
-        const int column = item / sizes_.heads, head = item % sizes_.heads, size = sizes_.head_dim;
-        const int sharing = sizes_.heads / sizes_.kv_heads, shared = head / sharing;
-        const float *qkv = buffers_.qkv + column * model_.layers[layer].qkv.rows;
-        const int64_t cache = ((static_cast<int64_t>(layer) * columns_ + column) * sizes_.kv_heads + shared) *
-                              sizes_.codebooks * size;
-        return {qkv + head * size,
-                qkv + (sizes_.heads + shared) * size,
-                qkv + (sizes_.heads + sizes_.kv_heads + shared) * size,
-                buffers_.keys + cache,
-                buffers_.values + cache,
-                result,
-                head % sharing == 0};
-    }
-
     template <class Block>
     GGTTS_ANYWHERE void attend(const Block &block, int layer, int position) const {
         const Layer &weights = model_.layers[layer];
@@ -419,7 +404,8 @@ private:
             float *room = sums_room(block) + warp.index() * attention_room(sizes_);
             float *result = room + attention_scratch(size, sizes_.codebooks);
             const int item = block.index() + task * blocks, column = item / sizes_.heads;
-            attend_with(warp, head_of(item, layer, result), HeadScratch(room, size), with);
+            attend_with(warp, head_of(model_, buffers_, columns_, item, layer, result),
+                        HeadScratch(room, size), with);
             split_head(warp, result, size, tensor_.attended, item % sizes_.heads * (size / block_width),
                        column, columns_);
         });

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "stored_elements.hpp"
 #include "vector_kernels.hpp"
 
 namespace ggtts::kernels {
@@ -37,13 +38,7 @@ void pack_elements(const StoredPanel &from, float *panel) {
 }
 
 void pack_panel(const StoredPanel &from, float *panel) {
-    if (from.type == GGML_TYPE_F32) {
-        pack_elements<float>(from, panel);
-    } else if (from.type == GGML_TYPE_F16) {
-        pack_elements<ggml_fp16_t>(from, panel);
-    } else {
-        pack_elements<ggml_bf16_t>(from, panel);
-    }
+    with_element(from.type, [&](auto element) { pack_elements<decltype(element)>(from, panel); });
 }
 
 }  // namespace

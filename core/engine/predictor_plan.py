@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ggtts import _native
 
-from ..errors import EngineError, ModelFileError
 from .engine import Engine
+from .failures import native_failures
 from .weights import Weights
 
 FloatArray = NDArray[np.float32]
@@ -85,14 +85,10 @@ class PredictorPlan:
             ModelFileError: weights and sizes contradict each other.
             EngineError: the device fails or has not enough memory.
         """
-        try:
+        with native_failures():
             self._plan = _native.PredictorPlan(
                 engine.backend, weights.file, scope, **vars(sizes), emulated=emulated
             )
-        except _native.FileError as error:
-            raise ModelFileError(str(error)) from error
-        except _native.DeviceError as error:
-            raise EngineError(str(error)) from error
 
     @staticmethod
     def fits(engine: Engine, weights: Weights, scope: str) -> bool:
@@ -117,7 +113,5 @@ class PredictorPlan:
         Raises:
             EngineError: the device failed.
         """
-        try:
+        with native_failures():
             return ComputedFrames(*self._plan.expand(inputs, list(draws), with_logits))
-        except _native.DeviceError as error:
-            raise EngineError(str(error)) from error

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ggtts import _native
 
-from ..errors import EngineError, ModelFileError
+from .failures import native_failures
 from .weights import Weights
 
 FloatArray = NDArray[np.float32]
@@ -62,14 +62,10 @@ class TalkerPlan:
             ModelFileError: weights and sizes contradict each other.
             EngineError: the device fails or has not enough memory.
         """
-        try:
+        with native_failures():
             self._plan = _native.TalkerPlan(
                 weights.native, scope, sizes.native(), rope_theta, emulated=emulated
             )
-        except _native.FileError as error:
-            raise ModelFileError(str(error)) from error
-        except _native.DeviceError as error:
-            raise EngineError(str(error)) from error
 
     @staticmethod
     def fits(weights: Weights, scope: str, sizes: TalkerSizes) -> bool:
@@ -98,7 +94,5 @@ class TalkerPlan:
         Raises:
             EngineError: the device failed.
         """
-        try:
+        with native_failures():
             return self._plan.step(state, slot, position, np.ascontiguousarray(row, np.float32))
-        except _native.DeviceError as error:
-            raise EngineError(str(error)) from error

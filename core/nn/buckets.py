@@ -1,6 +1,6 @@
 """Lengths that prompts are padded to where programs are dear, so that few programs serve all of them.
 
-A GPU is given a program of some 700 operations in about the time that it computes a short prompt, and less when it
+A GPU is given a program of some 600 operations in about the time that it computes a short prompt, and less when it
 sees the same program again: CUDA graphs are captured of programs that repeat. Prompts of many lengths therefore share
 the programs of a few, and prompts of about one length share a run.
 """

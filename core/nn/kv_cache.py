@@ -77,7 +77,6 @@ class KVCache:
         dtype: str = "f16",
         *,
         limit: int | None = None,
-        sliding: bool = False,
     ) -> None:
         """Allocate an empty cache.
 
@@ -87,19 +86,14 @@ class KVCache:
             positions: room at first; more is made when `reserve` asks for it, contents preserved.
             dtype: "f16" or "f32".
             limit: most positions it may ever hold.
-            sliding: keep the positions inside `config.window` only, in constant memory, for endless streams.
-                `positions` should then be at least twice the window.
 
         Raises:
             EngineError: the device has not enough memory.
         """
-        if sliding and not 0 < 2 * (config.window - 1) <= positions:
-            raise ValueError(f"{positions} positions are too few to slide a window of {config.window}")
         self.length = 0
         self.limit = limit
-        self._engine, self._config, self._dtype, self._sliding = engine, config, dtype, sliding
+        self._engine, self._config, self._dtype = engine, config, dtype
         self._masked = needs_mask(config, engine.is_cpu)
-        self._first = 0  # position that stands at place 0
         self._revision = 0
         self._capacity = self._rounded(positions)
         self._state = self._allocate(self._capacity)
@@ -133,13 +127,8 @@ class KVCache:
         """
         if self.room is not None and tokens > self.room:
             raise ValueError(f"{self.length} + {tokens} positions exceed the limit of {self.limit}")
-        needed = self._used + tokens
-        if needed <= self._capacity:
-            return
-        if self._sliding:
-            self._slide(tokens)
-        else:
-            self._grow(needed)
+        if self.length + tokens > self._capacity:
+            self._grow(self.length + tokens)
 
     def signature(self, tokens: int) -> tuple[int, int]:
         """Return what a program of `tokens` new positions depends on: it can be replayed while this stays the same."""
@@ -148,10 +137,9 @@ class KVCache:
     def view(self, graph: Graph, tokens: int) -> CacheView:
         """Return the cache inside `graph`, which gains the inputs that `feed` fills."""
         positions = graph.input("positions", (tokens,), "i32")
-        places = graph.input("places", (tokens,), "i32") if self._sliding else positions
         visible = self._visible(tokens)
         mask = graph.input("mask", (visible, tokens), "f16") if self._masked else None
-        return CacheView(self._state, positions, Sight(places, mask), visible)
+        return CacheView(self._state, positions, Sight(positions, mask), visible)
 
     def fixed_view(self, graph: Graph, tokens: int, start: int) -> CacheView:
         """Return a view for tokens that always stand at positions start, start + 1, ...: it needs no `feed`."""
@@ -182,11 +170,8 @@ class KVCache:
         """Return the inputs of a program that adds the next `tokens` positions."""
         positions = np.arange(self.length, self.length + tokens, dtype=np.int32)
         inputs = {"positions": positions}
-        places = positions - np.int32(self._first)
-        if self._sliding:
-            inputs["places"] = places
         if self._masked:
-            inputs["mask"] = mask_values(places, self._visible(tokens), self._config.window)
+            inputs["mask"] = mask_values(positions, self._visible(tokens), self._config.window)
         return inputs
 
     def advance(self, tokens: int) -> None:
@@ -195,7 +180,7 @@ class KVCache:
 
     def reset(self) -> None:
         """Forget all positions. Memory and programs stay."""
-        self.length = self._first = 0
+        self.length = 0
 
     def copy_from(self, other: KVCache) -> None:
         """Take over the contents of another cache of the same transformer and type."""
@@ -203,31 +188,20 @@ class KVCache:
             self._capacity = other._capacity
             self._state = self._allocate(self._capacity)
             self._revision += 1
-        self._copy(other._state, self._state, 0, other._used)
-        self.length, self._first = other.length, other._first
+        self._copy(other._state, self._state, other.length)
+        self.length = other.length
 
     def clone(self) -> KVCache:
         """Return an independent copy: a snapshot, or a second continuation of the same beginning."""
-        twin = KVCache(
-            self._engine,
-            self._config,
-            self._capacity,
-            self._dtype,
-            limit=self.limit,
-            sliding=self._sliding,
-        )
+        twin = KVCache(self._engine, self._config, self._capacity, self._dtype, limit=self.limit)
         twin.copy_from(self)
         return twin
-
-    @property
-    def _used(self) -> int:
-        return self.length - self._first
 
     def _rounded(self, positions: int) -> int:
         return positions if not self._masked else -(-positions // KEYS_STRIDE) * KEYS_STRIDE
 
     def _visible(self, tokens: int) -> int:
-        return self._visible_among(self._used + tokens)
+        return self._visible_among(self.length + tokens)
 
     def _visible_among(self, places: int) -> int:
         """Return how many places attention reads when that many are in use."""
@@ -244,24 +218,17 @@ class KVCache:
             capacity = min(capacity, self.limit)
         capacity = self._rounded(capacity)
         grown = self._allocate(capacity)
-        self._copy(self._state, grown, 0, self._used)
+        self._copy(self._state, grown, self.length)
         self._state, self._capacity = grown, capacity
         self._revision += 1
 
-    def _slide(self, tokens: int) -> None:
-        kept = min(self._config.window - 1, self._used)
-        if kept + tokens > self._capacity:
-            raise ValueError(f"{tokens} positions at once do not fit a sliding cache of {self._capacity}")
-        self._copy(self._state, self._state, self._used - kept, kept)
-        self._first = self.length - kept
-
-    def _copy(self, source: State, target: State, start: int, count: int) -> None:
-        """Copy places start .. start + count of every layer to the front of the target."""
+    def _copy(self, source: State, target: State, count: int) -> None:
+        """Copy the first positions of every layer."""
         if count == 0:
             return
         graph = self._engine.graph()
         for layer in range(self._config.layers):
             for name in (f"keys.{layer}", f"values.{layer}"):
-                kept = graph.use(source[name]).slice(1, start, count)
+                kept = graph.use(source[name]).slice(1, 0, count)
                 graph.effect(kept.copy_to(graph.use(target[name]).slice(1, 0, count)))
         graph.program({})()

@@ -1,6 +1,6 @@
 """The talker's steps as one kernel on NVIDIA GPUs, where ggtts was built with it.
 
-A step is then one launch rather than some 700 operations, which cost more to start than to run. Prompts run as
+A step is then one launch rather than some 600 operations, which cost more to start than to run. Prompts run as
 programs all the same: both work on the same weights, keys and values.
 """
 

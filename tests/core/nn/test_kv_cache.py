@@ -115,32 +115,6 @@ def test_copying_from_a_cache_of_another_size(engine: Engine) -> None:
     assert (keys[:7] == numbered(0, 7)).all()
 
 
-@pytest.mark.cpu_only
-def test_sliding_keeps_the_window(engine: Engine) -> None:
-    cache = KVCache(engine, CONFIG, 8, "f32", sliding=True)
-    position = 0
-    for count in (3, 5, 1, 4, 2, 2, 2, 4, 1, 1):
-        keys, _ = store(engine, cache, numbered(position, count))
-        position += count
-        kept = min(position, CONFIG.window - 1 + count)
-        end = cache.feed(1)["places"][0]
-        assert (keys[end - kept : end] == numbered(position - kept, kept)).all()
-        assert cache.feed(1)["positions"][0] == position
-    assert cache.capacity == 8
-
-
-@pytest.mark.cpu_only
-def test_sliding_needs_room_for_two_windows(engine: Engine) -> None:
-    with pytest.raises(ValueError, match="too few"):
-        KVCache(engine, CONFIG, 7, sliding=True)
-    with pytest.raises(ValueError, match="too few"):
-        KVCache(engine, replace(CONFIG, window=0), 100, sliding=True)
-    cache = KVCache(engine, CONFIG, 8, "f32", sliding=True)
-    store(engine, cache, numbered(0, 6))
-    with pytest.raises(ValueError, match="do not fit"):
-        cache.reserve(5)
-
-
 @pytest.mark.parametrize("plain", [False, True])
 def test_constant_positions(engine: Engine, plain: bool) -> None:
     config = replace(CONFIG, arithmetic=Arithmetic(plain_attention=plain))

@@ -70,17 +70,6 @@ def test_a_cache_changes_nothing(
     assert cache.length == TOKENS
 
 
-@pytest.mark.cpu_only
-def test_a_sliding_cache_in_constant_memory(engine: Engine, scope_of: ScopeOf) -> None:
-    config = replace(CONFIG, window=6)
-    x = np.random.default_rng(6).standard_normal((300, config.width)).astype(np.float32)
-    cache = KVCache(engine, config, 16, "f32", sliding=True)
-    sizes = [1, 4, 10, 2, *[3] * 94, 1]
-    found = run_pieces(engine, Transformer(scope_of(WEIGHTS), config), cache, x, sizes)
-    assert deviation(found, reference.transformer(x, WEIGHTS, config)[-1]) < LAYER
-    assert cache.capacity == 16
-
-
 def test_half_precision_keys_and_values(engine: Engine, scope_of: ScopeOf) -> None:
     cache = KVCache(engine, CONFIG, TOKENS, "f16")
     found = run_pieces(engine, Transformer(scope_of(WEIGHTS), CONFIG), cache, X, [30, *[1] * 11])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ggtts.core.engine import Engine
+from ggtts.core.engine.engine import EXACT_VARIABLE
 from ggtts.core.qwen.model import QwenTTS
 from support.data import CODEC
 from support.device import DEVICE
@@ -19,6 +20,14 @@ from support.qwen_parts import Parts
 def engine() -> Engine:
     """The device under test, with one thread: tiny models gain nothing from more, and test workers share the cores."""
     return Engine(DEVICE, threads=1)
+
+
+@pytest.fixture(scope="session")
+def usual_engine() -> Engine:
+    """The device as users have it, where the suite asks for an exact one."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv(EXACT_VARIABLE, raising=False)
+        return Engine(DEVICE, threads=1)
 
 
 @pytest.fixture(scope="session")

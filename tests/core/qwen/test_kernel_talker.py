@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ggtts.core.engine import Engine
+from ggtts.core.engine.engine import EXACT_VARIABLE, STOCK_VARIABLE
 from ggtts.core.engine.talker_plan import TalkerPlan
 from ggtts.core.errors import EngineError, ModelFileError
 from ggtts.core.nn.config import Arithmetic
@@ -214,3 +215,14 @@ def test_states_that_are_no_caches(engine: Engine, path: Path, model: Parts) -> 
         plan.step(state, 0, 0, row[:-1])
     with pytest.raises(IndexError, match=r"no state 'keys\.0'"):
         plan.step(engine.state({"other": ((4,), "f32")}), 0, 0, row)
+
+
+def test_an_exact_device_does_without(path: Path, model: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There a position is computed alike alone and among others, which run as programs."""
+    kernel = object()
+    monkeypatch.setattr(KernelTalker, "open", lambda *arguments: kernel)
+    monkeypatch.setenv(STOCK_VARIABLE, "1")
+    for exact, expected in (("0", kernel), ("1", None)):
+        monkeypatch.setenv(EXACT_VARIABLE, exact)
+        engine = Engine("cpu", 1)
+        assert Talker(engine.weights(path), model.file, engine).kernel is expected

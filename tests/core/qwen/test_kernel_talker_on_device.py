@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from ggtts.core.engine import Engine
-from ggtts.core.engine.engine import EXACT_VARIABLE
 from ggtts.core.engine.talker_plan import TalkerPlan
 from ggtts.core.qwen.kernel_talker import SCOPE, KernelTalker, talker_sizes
 from ggtts.core.qwen.talker import Talker, TalkerSession
@@ -55,11 +54,8 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    """The device as users have it, where the suite asks for an exact one."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.delenv(EXACT_VARIABLE, raising=False)
-        yield Engine(DEVICE, threads=1)
+def engine(usual_engine: Engine) -> Engine:
+    return usual_engine
 
 
 @pytest.fixture(scope="module", params=["0.6B", "1.7B"])
