@@ -14,6 +14,7 @@ from ggtts import _native
 
 from ..errors import EngineError, UsageError
 from .device import DEVICE_VARIABLE, Device, choose_device, default_threads, describe, the_cpu
+from .failures import native_failures
 from .graph import Graph
 from .weights import Weights
 
@@ -68,10 +69,8 @@ def _start(device: Device, threads: int | None) -> _native.Backend:
     exact, stock = _keeps_all_bits(device), _is_stock()
     if exact:  # what NVIDIA's own libraries look at, when the first of them starts
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
-    try:
+    with native_failures():
         return _native.Backend(device.name, _usable_threads(threads), exact=exact, stock=stock)
-    except _native.DeviceError as error:
-        raise EngineError(str(error)) from error
 
 
 class Engine:
@@ -181,10 +180,8 @@ class Engine:
     def state(self, layout: StateLayout) -> _native.State:
         """Zero-filled tensors that keep their contents between runs: name -> (shape in GGML order, type)."""
         entries = [(name, (list(shape), dtype)) for name, (shape, dtype) in layout.items()]
-        try:
+        with native_failures():
             return _native.State(self.backend, entries)
-        except _native.DeviceError as error:
-            raise EngineError(str(error)) from error
 
     def __enter__(self) -> Engine:
         return self

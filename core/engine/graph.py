@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ggtts import _native
 
-from ..errors import EngineError
+from .failures import native_failures
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -45,7 +45,5 @@ class Graph:
         Calling the program takes one array per input and returns one array per output, of the reversed shape
         without its leading ones. Raises EngineError when the device lacks memory or cannot run an operation.
         """
-        try:
+        with native_failures():
             return self._graph.program(list(outputs.items()))
-        except _native.DeviceError as error:
-            raise EngineError(str(error)) from error

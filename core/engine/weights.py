@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from ggtts import _native
 
-from ..errors import EngineError, ModelFileError
+from ..errors import ModelFileError
 from ..formats.kinds import escaped, kind_of_path
+from .failures import native_failures
 
 Result = TypeVar("Result")
 FloatArray = npt.NDArray[np.float32]
@@ -166,13 +167,9 @@ class Weights:
 
     def place(self) -> None:
         """Give every tensor asked for so far its memory. Raises EngineError when the device has no room."""
-        try:
+        with native_failures():
             self.native.place()
-        except _native.DeviceError as error:
-            raise EngineError(str(error)) from error
 
     def _checked(self, function: Callable[..., Result], *arguments: object) -> Result:
-        try:
+        with native_failures():
             return function(*arguments)
-        except _native.FileError as error:
-            raise ModelFileError(str(error)) from error
