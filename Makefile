@@ -12,6 +12,7 @@ STAMP := $(VENV)/.stamp
 # What an editable install has to be repeated for. Python files of the package are live.
 BUILD_INPUTS := pyproject.toml CMakeLists.txt $(wildcard native/* ggml/* cuda/*)
 CXX_FILES := $(wildcard native/*.[ch]pp ggml/*.[ch]pp cuda/*.[ch]pp cuda/*.cu cuda/*.cuh)
+SHELL_FILES := $(wildcard *.sh cli/*.sh ggml/*.sh) .ci/run
 PYTHON_DIRECTORIES := api core cli tests benchmarks $(wildcard *.py)
 TYPED := build/typed
 RANDOM_MODELS := models/random
@@ -47,6 +48,7 @@ lint: $(STAMP)-lint ## Check format, style and types
 	$(BIN)/ruff format --check $(PYTHON_DIRECTORIES)
 	$(BIN)/ruff check $(PYTHON_DIRECTORIES)
 	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+	$(BIN)/shellcheck $(SHELL_FILES)
 	@$(type_tree)
 	MYPYPATH=$(TYPED) $(BIN)/mypy --config-file pyproject.toml -p ggtts
 

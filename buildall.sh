@@ -2,7 +2,7 @@
 # GGML for every processor of this kind, and every GPU that can be built for here.
 set -euo pipefail
 # shellcheck source=ggml/build_common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/ggml/build_common.sh"
+source "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/ggml/build_common.sh"
 
 take_options "Usage: ./buildall.sh [--wheels DIR | --download DIR]
 Rebuild GGML with a CPU library for every instruction set, chosen at run time, plus CUDA and Vulkan where their

@@ -2,7 +2,7 @@
 # GGML for NVIDIA GPUs and this processor.
 set -euo pipefail
 # shellcheck source=ggml/build_common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/ggml/build_common.sh"
+source "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/ggml/build_common.sh"
 
 architectures=()
 if [[ ${1-} == --arch ]]; then

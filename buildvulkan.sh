@@ -2,7 +2,7 @@
 # GGML for any GPU with Vulkan, and this processor.
 set -euo pipefail
 # shellcheck source=ggml/build_common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/ggml/build_common.sh"
+source "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/ggml/build_common.sh"
 
 take_options "Usage: ./buildvulkan.sh [--wheels DIR | --download DIR]
 Rebuild GGML with Vulkan (and for exactly this processor) and install ggtts." "$@"

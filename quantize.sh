@@ -1,14 +1,5 @@
 #!/usr/bin/env bash
 # Smaller copies of every model of type F32 in models/. Everything it does is ggtts.cli.fetch (-h tells more).
-#
-# PYTHON names the interpreter that has ggtts; without it, .venv of this checkout is used, or else python3.
 set -euo pipefail
-here=$(dirname "${BASH_SOURCE[0]}")
-python=${PYTHON-}
-[[ -n $python ]] || python=$here/.venv/bin/python
-[[ -n ${PYTHON-} || -x $python ]] || python=python3
-if ! "$python" -c 'import ggtts.cli' 2> /dev/null; then
-    echo "quantize.sh: $python has no ggtts: install it (make demo), or name another interpreter with PYTHON=..." >&2
-    exit 1
-fi
-exec "$python" -m ggtts.cli.fetch quantize "$@"
+# shellcheck source=cli/run_fetch.sh
+source "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/cli/run_fetch.sh" quantize "$@"

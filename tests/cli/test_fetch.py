@@ -173,7 +173,28 @@ def test_the_scripts(name: str, tmp_path: Path) -> None:
 
 
 @posix_only
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
-def test_shellcheck() -> None:
-    found = subprocess.run(["shellcheck", *SCRIPTS], cwd=ROOT, capture_output=True, text=True)
-    assert (found.returncode, found.stdout) == (0, "")
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_link_finds_the_interpreter_of_its_checkout(name: str, tmp_path: Path) -> None:
+    checkout, elsewhere = tmp_path / "the checkout", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for file in (name, "cli/run_fetch.sh", ".venv/bin/python"):
+        (checkout / file).parent.mkdir(parents=True, exist_ok=True)
+    for file in (name, "cli/run_fetch.sh"):
+        shutil.copy(ROOT / file, checkout / file)
+    python = checkout / ".venv/bin/python"
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] || printf "%s\\n" "$@"\n')
+    python.chmod(0o755)
+    (elsewhere / "link").symlink_to(Path("..") / checkout.name / name)
+    found = subprocess.run(
+        ["./link", "two words", ""],
+        env={key: value for key, value in os.environ.items() if key != "PYTHON"},
+        capture_output=True,
+        text=True,
+        cwd=elsewhere,
+        timeout=60,
+    )
+    command = Path(name).stem
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout == "".join(
+        f"{line}\n" for line in ("-m", "ggtts.cli.fetch", command, "two words", "")
+    )
