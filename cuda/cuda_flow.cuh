@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda_feed.cuh"
-#include "messages.hpp"
+#include "letters.hpp"
 
 namespace ggtts::predictor {
 
@@ -74,14 +74,14 @@ public:
     }
 
     template <int columns, class Prepare, class Take>
-    __device__ __forceinline__ void hear_columns(const Word *words, const float *kept, int kept_stride,
-                                                 int width, int stride, uint32_t version, Prepare prepare,
-                                                 Take take) const {
+    __device__ __forceinline__ void receive_columns(const Letter *letters, const float *kept, int kept_stride,
+                                                    int width, int stride, uint32_t time, Prepare prepare,
+                                                    Take take) const {
         constexpr int together = 4;
         const int half = stride / 2, threads = static_cast<int>(blockDim.x);
 #pragma unroll 1
         for (int first = static_cast<int>(threadIdx.x); first < columns * half; first += together * threads) {
-            const Word *places[together];
+            const Letter *places[together];
             decltype(prepare(0)) prepared[together];
             Pair pairs[together];
 #pragma unroll
@@ -89,19 +89,19 @@ public:
                 const int pair = first + i * threads, column = columns == 1 ? 0 : pair / half;
                 const int at = 2 * (pair - column * half);
                 const bool wanted = pair < columns * half && at < width;
-                places[i] = wanted && words != nullptr ? words + column * width + at : nullptr;
+                places[i] = wanted && letters != nullptr ? letters + column * width + at : nullptr;
                 prepared[i] = {};
                 if (wanted)
                     prepared[i] = prepare(at);
             }
-            hear(places, version, pairs);
+            receive_pairs<Forever>(places, time, pairs);
 #pragma unroll
             for (int i = 0; i < together; ++i) {
                 const int pair = first + i * threads, column = columns == 1 ? 0 : pair / half;
                 const int at = 2 * (pair - column * half);
                 if (pair >= columns * half)
                     continue;
-                if (words == nullptr && at < width)
+                if (letters == nullptr && at < width)
                     pairs[i] = *reinterpret_cast<const Pair *>(kept + column * kept_stride + at);
                 take(column, at, pairs[i], prepared[i]);
             }
@@ -124,7 +124,7 @@ public:
 
     __device__ __forceinline__ const Portion &portion(int step) const { return block_.portion(step); }
 
-    // Nothing is waited for: a phase hears what it needs.
+    // Nothing is waited for: a phase receives what it needs.
     template <class Function>
     __device__ __forceinline__ void phase(Function function) {
         function(block_);

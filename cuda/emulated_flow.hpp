@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "emulated_grid.hpp"
-#include "messages.hpp"
+#include "letters.hpp"
 #include "weight_feed.hpp"
 
 namespace ggtts::predictor {
@@ -119,18 +119,18 @@ public:
     }
 
     // Calls take(column, at, pair of values, prepare(at)) for all pairs of `columns` columns, zeros from
-    // `width` up to `stride`: of words [columns][width], or, without any, of kept [columns][kept_stride].
-    // What `prepare` reads, it may read before the words are there. All threads wait for the last.
+    // `width` up to `stride`: of letters [columns][width], or, without any, of kept [columns][kept_stride].
+    // What `prepare` reads, it may read before the letters are there. All threads wait for the last.
     template <int columns, class Prepare, class Take>
-    void hear_columns(const Word *words, const float *kept, int kept_stride, int width, int stride,
-                      uint32_t version, Prepare prepare, Take take) const {
+    void receive_columns(const Letter *letters, const float *kept, int kept_stride, int width, int stride,
+                         uint32_t time, Prepare prepare, Take take) const {
         for (int column = 0; column < columns; ++column) {
             for (int at = 0; at < stride; at += 2) {
-                const Word *const places[1] = {words != nullptr && at < width ? words + column * width + at
-                                                                              : nullptr};
+                const Letter *const places[1] = {
+                    letters != nullptr && at < width ? letters + column * width + at : nullptr};
                 Pair pairs[1];
-                hear(places, version, pairs);
-                if (words == nullptr && at < width)
+                receive_pairs<Forever>(places, time, pairs);
+                if (letters == nullptr && at < width)
                     pairs[0] = {kept[column * kept_stride + at], kept[column * kept_stride + at + 1]};
                 take(column, at, pairs[0], at < width ? prepare(at) : decltype(prepare(0)){});
             }

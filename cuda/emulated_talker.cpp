@@ -47,7 +47,7 @@ public:
                 brought[lane] = find(lane, turn);
                 brought[lane].look();
                 if (!brought[lane].has_come(time))
-                    still_waiting(0);
+                    predictor::Seconds::turn(0);
                 tops[lane / 16] = std::max(tops[lane / 16], brought[lane].top());
             }
             for (int lane = 0; lane < lanes; ++lane)

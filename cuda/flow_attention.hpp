@@ -2,7 +2,7 @@
 // ever reads these keys and values, so they are kept without telling anybody.
 #pragma once
 
-#include "messages.hpp"
+#include "letters.hpp"
 #include "self_attention.hpp"
 
 namespace ggtts::predictor {
@@ -36,23 +36,23 @@ struct GroupScratch {
 
 // Heads of one column that share keys and values.
 struct HeadGroup {
-    const Word *queries, *key, *value;  // of the new position; queries [sharing][head_dim]
-    float *keys, *values;               // [positions][head_dim]
-    Word *results;                      // [sharing][head_dim]
+    const Letter *queries, *key, *value;  // of the new position; queries [sharing][head_dim]
+    float *keys, *values;                 // [positions][head_dim]
+    Letter *results;                      // [sharing][head_dim]
     const float *query_norm, *key_norm, *rotation;
     float epsilon;
     int sharing, head_dim, position, positions;
 };
 
-// A vector that others tell, in two halves: so that a lane has what it rotates.
+// A vector that others send, in two halves: so that a lane has what it rotates.
 template <class Warp>
-GGTTS_ANYWHERE void hear_vector(const Warp &warp, const Word *words, int size, uint32_t version,
-                                float *result) {
+GGTTS_ANYWHERE void receive_vector(const Warp &warp, const Letter *letters, int size, uint32_t time,
+                                   float *result) {
     const int half = size / 2;
     warp.each(half / 2, [&](int i) {
-        const Word *const places[2] = {words + 2 * i, words + half + 2 * i};
+        const Letter *const places[2] = {letters + 2 * i, letters + half + 2 * i};
         Pair pairs[2];
-        hear(places, version, pairs);
+        receive_pairs<Forever>(places, time, pairs);
         for (int part = 0; part < 2; ++part) {
             for (int j = 0; j < 2; ++j)
                 result[part * half + 2 * i + j] = pairs[part].at[j];
@@ -101,18 +101,18 @@ GGTTS_ANYWHERE void fetch_known(const Block &block, const HeadGroup &group, cons
 
 // The new position: one warp for each query, one for the key, one for the value.
 template <class Block>
-GGTTS_ANYWHERE void hear_group(const Block &block, const HeadGroup &group, const GroupScratch &scratch,
-                               uint32_t version) {
+GGTTS_ANYWHERE void receive_group(const Block &block, const HeadGroup &group, const GroupScratch &scratch,
+                                  uint32_t time) {
     const int size = group.head_dim, here = group.position * size;
     block.each_task(group.sharing + 2, [&](const auto &warp, int part) {
         if (part == group.sharing + 1) {
-            hear_vector(warp, group.value, size, version, scratch.values + here);
+            receive_vector(warp, group.value, size, time, scratch.values + here);
             warp.each(size, [&](int i) { group.values[here + i] = scratch.values[here + i]; });
             return;
         }
         const bool is_key = part == group.sharing;
         float *head = is_key ? scratch.keys + here : scratch.queries + part * size;
-        hear_vector(warp, is_key ? group.key : group.queries + part * size, size, version, head);
+        receive_vector(warp, is_key ? group.key : group.queries + part * size, size, time, head);
         norm_and_rotate(warp, head, is_key ? scratch.key_norm : scratch.query_norm, scratch.rotation, size,
                         group.epsilon);
         if (is_key)
@@ -169,24 +169,24 @@ GGTTS_ANYWHERE void weigh(const Warp &warp, const float *scores, int count, floa
 
 // The mean of all values [positions][head_dim], by their weights: `size` of their elements.
 template <class Warp>
-GGTTS_ANYWHERE void tell_mean(const Warp &warp, const float *weights, const float *values, int count,
-                              int head_dim, int size, uint32_t version, Word *result) {
+GGTTS_ANYWHERE void send_mean(const Warp &warp, const float *weights, const float *values, int count,
+                              int head_dim, int size, uint32_t time, Letter *result) {
     warp.each(size, [&](int i) {
         float sum = 0;
 #pragma unroll 4
         for (int n = 0; n < count; ++n)
             sum = fmaf(weights[n], values[n * head_dim + i], sum);
-        tell(result + i, sum, version);
+        send(result + i, sum, time);
     });
 }
 
-// Scaled dot-product attention (Vaswani et al., 2017) with shared keys (Ainslie et al., 2023). Hears
-// `version` and tells the next one.
+// Scaled dot-product attention (Vaswani et al., 2017) with shared keys (Ainslie et al., 2023). Receives
+// what is of `time` and sends what is of the next one.
 template <class Block>
 GGTTS_ANYWHERE void attend_group(const Block &block, const HeadGroup &group, const GroupScratch &scratch,
-                                 uint32_t version) {
+                                 uint32_t time) {
     fetch_known(block, group, scratch);
-    hear_group(block, group, scratch, version);
+    receive_group(block, group, scratch, time);
     const int size = group.head_dim, count = group.position + 1;
     const int tasks = (count + keys_of_task - 1) / keys_of_task;
     block.each_task(group.sharing * tasks, [&](const auto &warp, int task) {
@@ -200,7 +200,7 @@ GGTTS_ANYWHERE void attend_group(const Block &block, const HeadGroup &group, con
         const int head = task / value_parts, begin = task % value_parts * part_size;
         float *weights = scratch.weights + task * group.positions;
         weigh(warp, scratch.scores + head * group.positions, count, weights);
-        tell_mean(warp, weights, scratch.values + begin, count, size, part_size, version + 1,
+        send_mean(warp, weights, scratch.values + begin, count, size, part_size, time + 1,
                   group.results + head * size + begin);
     });
 }

@@ -1,5 +1,5 @@
 // A whole frame of the code predictor for few columns, as a list of products (`Step`). Blocks are not held
-// together by barriers: each goes on as soon as it has heard what it needs (messages.hpp), and weights come
+// together by barriers: each goes on as soon as it has what it needs (letters.hpp), and weights come
 // ahead of time (weight_feed.hpp).
 //
 // The network is the one of frame.hpp. All steps pass through the same code, because a block runs through
@@ -16,7 +16,7 @@ template <class Type, int columns, class Grid>
 class FlowFrame {
 public:
     GGTTS_ANYWHERE FlowFrame(Grid &grid, const Model &model, const Buffers &buffers)
-        : grid_(grid), model_(model), buffers_(buffers), sizes_(model.sizes), heard_(buffers.version) {}
+        : grid_(grid), model_(model), buffers_(buffers), sizes_(model.sizes), time_(buffers.time) {}
 
     GGTTS_ANYWHERE void run() {
         for (int step = 0; step < model_.step_count; ++step) {
@@ -79,7 +79,8 @@ private:
         auto *codes = reinterpret_cast<int *>(block.shared());
         block.each(buffers_.columns, [&](int column) {
             const bool wanted = listens || sums_up(column);
-            codes[column] = wanted ? static_cast<int>(hear_one(buffers_.told.codes + column, heard_)) : 0;
+            codes[column] =
+                wanted ? static_cast<int>(receive<Forever>(buffers_.letters.codes + column, time_)) : 0;
         });
         const Matrix &table = model_.embeddings[position_ - 2];
         block.each_task(buffers_.columns * chunks, [&](const auto &warp, int task) {
@@ -115,26 +116,26 @@ private:
             const GroupScratch scratch(block.shared(), sharing, sizes_.head_dim, sizes_.codebooks);
             for (int item = block.index(); item < columns * sizes_.kv_heads; item += block.blocks()) {
                 block.join();
-                attend_group(block, group_of(item, index), scratch, heard_);
+                attend_group(block, group_of(item, index), scratch, time_);
             }
         });
-        ++heard_;
+        ++time_;
     }
 
-    // What passes from one position to the next without all blocks hearing all others has two places in turn:
-    // those told last (0), and those to be told next (1).
-    GGTTS_ANYWHERE Word *told_x(int which) const {
-        return buffers_.told.x + ((x_turn_ + which) & 1) * columns * sizes_.width;
+    // What passes from one position to the next without all blocks hearing of all others has two places in
+    // turn: those sent last (0), and those to be sent next (1).
+    GGTTS_ANYWHERE Letter *sent_x(int which) const {
+        return buffers_.letters.x + ((x_turn_ + which) & 1) * columns * sizes_.width;
     }
-    GGTTS_ANYWHERE Word *told_qkv(int which) const {
-        return buffers_.told.qkv +
+    GGTTS_ANYWHERE Letter *sent_qkv(int which) const {
+        return buffers_.letters.qkv +
                ((qkv_turn_ + which) & 1) * columns * (sizes_.heads + 2 * sizes_.kv_heads) * sizes_.head_dim;
     }
 
     GGTTS_ANYWHERE HeadGroup group_of(int item, int layer) const {
         const int column = item / sizes_.kv_heads, shared = item % sizes_.kv_heads, size = sizes_.head_dim;
         const int sharing = sizes_.heads / sizes_.kv_heads;
-        const Word *qkv = told_qkv(0) + column * (sizes_.heads + 2 * sizes_.kv_heads) * size;
+        const Letter *qkv = sent_qkv(0) + column * (sizes_.heads + 2 * sizes_.kv_heads) * size;
         const int64_t cache = ((static_cast<int64_t>(layer) * columns + column) * sizes_.kv_heads + shared) *
                               sizes_.codebooks * size;
         return {qkv + shared * sharing * size,
@@ -142,7 +143,7 @@ private:
                 qkv + (sizes_.heads + sizes_.kv_heads + shared) * size,
                 buffers_.keys + cache,
                 buffers_.values + cache,
-                buffers_.told.attended + (column * sizes_.heads + shared * sharing) * size,
+                buffers_.letters.attended + (column * sizes_.heads + shared * sharing) * size,
                 model_.layers[layer].query_norm,
                 model_.layers[layer].key_norm,
                 model_.rotation + position_ * size,
@@ -155,28 +156,28 @@ private:
 
     // Where the activations of a product come from, and what becomes of them on the way.
     struct Source {
-        const Word *words;  // null: what the block keeps
-        const float *norm;  // weights of an RMSNorm, or null
+        const Letter *letters;  // null: what the block keeps
+        const float *norm;      // weights of an RMSNorm, or null
         int width;
         bool keeps;
     };
 
     GGTTS_ANYWHERE Source source_of(const Portion &portion) const {
         const Layer &layer = model_.layers[portion.index];
-        const Told &told = buffers_.told;
+        const Letters &letters = buffers_.letters;
         switch (portion.product) {
             case Product::entry:
                 return {nullptr, nullptr, sizes_.talker_width, false};
             case Product::inputs:
-                return {portion.enters != 0 ? nullptr : told_x(0), layer.attention_norm, sizes_.width, true};
+                return {portion.enters != 0 ? nullptr : sent_x(0), layer.attention_norm, sizes_.width, true};
             case Product::output:
-                return {told.attended, nullptr, sizes_.heads * sizes_.head_dim, false};
+                return {letters.attended, nullptr, sizes_.heads * sizes_.head_dim, false};
             case Product::gate:
-                return {told.middle, layer.feed_forward_norm, sizes_.width, true};
+                return {letters.middle, layer.feed_forward_norm, sizes_.width, true};
             case Product::down:
-                return {told.gated, nullptr, sizes_.ffn_width, false};
+                return {letters.gated, nullptr, sizes_.ffn_width, false};
             default:
-                return {told_x(0), model_.output_norm, sizes_.width, true};
+                return {sent_x(0), model_.output_norm, sizes_.width, true};
         }
     }
 
@@ -197,7 +198,7 @@ private:
             }
             block.feed().refill();
         });
-        ++heard_;
+        ++time_;
         const Product product = grid_.portion(step).product;
         x_turn_ += product == Product::entry || product == Product::down ? 1 : 0;
         qkv_turn_ += product == Product::inputs ? 1 : 0;
@@ -216,11 +217,11 @@ private:
                     block.kept()[column * kept_stride() + at + i] = values.at[i];
             }
         };
-        block.template hear_columns<columns>(source.words, block.kept(), kept_stride(), source.width, stride,
-                                             heard_, weights_at, put);
+        block.template receive_columns<columns>(source.letters, block.kept(), kept_stride(), source.width,
+                                                stride, time_, weights_at, put);
     }
 
-    // Tells the results.
+    // Sends the results.
     template <class Block>
     GGTTS_ANYWHERE void finish(Block &block, const Portion &portion, const Products<columns> &products,
                                const float *squares, bool is_normed) {
@@ -237,7 +238,7 @@ private:
             const float other = pairs != 0 ? products.at(index + columns) * factor : 0.0F;
             const float result =
                 result_of(portion.product, value, other, row, block.kept() + column * kept_stride());
-            tell(target_of(portion) + column * (portion.rows >> pairs) + row, result, heard_ + 1);
+            send(target_of(portion) + column * (portion.rows >> pairs) + row, result, time_ + 1);
             if (portion.product == Product::logits)
                 logits_of(column)[row] = result;
         });
@@ -259,19 +260,19 @@ private:
     }
 
     // Where its results go.
-    GGTTS_ANYWHERE Word *target_of(const Portion &portion) const {
-        const Told &told = buffers_.told;
+    GGTTS_ANYWHERE Letter *target_of(const Portion &portion) const {
+        const Letters &letters = buffers_.letters;
         switch (portion.product) {
             case Product::inputs:
-                return told_qkv(1);
+                return sent_qkv(1);
             case Product::output:
-                return told.middle;
+                return letters.middle;
             case Product::gate:
-                return told.gated;
+                return letters.gated;
             case Product::logits:
-                return told.logits;
+                return letters.logits;
             default:
-                return told_x(1);
+                return sent_x(1);
         }
     }
 
@@ -288,28 +289,28 @@ private:
             for (int column = block.index(); column < buffers_.columns; column += block.blocks()) {
                 block.join();
                 CodeSampler sampler(block, sizes_.entries);
-                block.template hear_columns<1>(
-                    buffers_.told.logits + column * sizes_.entries, nullptr, 0, sizes_.entries,
-                    sizes_.entries, heard_, [](int) { return 0; },
+                block.template receive_columns<1>(
+                    buffers_.letters.logits + column * sizes_.entries, nullptr, 0, sizes_.entries,
+                    sizes_.entries, time_, [](int) { return 0; },
                     [&](int, int at, const Pair &values, int) {
                         sampler.scores()[at] = values.at[0];
                         sampler.scores()[at + 1] = values.at[1];
                     });
                 const int code = sampler.choose(buffers_.draws[column], static_cast<uint64_t>(position_));
                 block.each(1, [&](int) {
-                    tell(buffers_.told.codes + column, static_cast<float>(code), heard_ + 1);
+                    send(buffers_.letters.codes + column, static_cast<float>(code), time_ + 1);
                     buffers_.codes[column * (sizes_.codebooks - 1) + position_ - 1] = code;
                 });
             }
         });
-        ++heard_;
+        ++time_;
     }
 
     Grid &grid_;
     const Model &model_;
     const Buffers &buffers_;
     const Sizes &sizes_;
-    uint32_t heard_;  // the version that was told last
+    uint32_t time_;  // of what was sent last
     int position_ = -1;
     int x_turn_ = 0, qkv_turn_ = 0;
 };

@@ -1,8 +1,8 @@
-// Products of a block for few columns: activations from what other blocks tell, weights from the block's
+// Products of a block for few columns: activations from what other blocks send, weights from the block's
 // feed.
 #pragma once
 
-#include "messages.hpp"
+#include "letters.hpp"
 #include "weight_feed.hpp"
 
 namespace ggtts::predictor {

@@ -80,22 +80,21 @@ struct Draw {
     int32_t greedy;
 };
 
-// What a block tells all others: a value, and which one it is of those that pass through this word. Both are
-// written and read at once, so whoever finds the version has the value.
-struct alignas(8) Word {
+// What a block sends to all others: a value, and the time it belongs to (see letters.hpp).
+struct alignas(8) Letter {
     float value;
-    uint32_t version;
+    uint32_t time;
 };
 
-// What the blocks of the kernel for few columns tell each other; rows are columns of the batch.
-struct Told {
-    Word *x;         // [2][columns][width], what enters a layer, or leaves the last one
-    Word *middle;    // [columns][width], after the attention
-    Word *qkv;       // [2][columns][rows of qkv]
-    Word *attended;  // [columns][heads * head_dim]
-    Word *gated;     // [columns][ffn_width]
-    Word *logits;    // [columns][entries]
-    Word *codes;     // [columns]
+// What the blocks of the kernel for few columns send each other; rows are columns of the batch.
+struct Letters {
+    Letter *x;         // [2][columns][width], what enters a layer, or leaves the last one
+    Letter *middle;    // [columns][width], after the attention
+    Letter *qkv;       // [2][columns][rows of qkv]
+    Letter *attended;  // [columns][heads * head_dim]
+    Letter *gated;     // [columns][ffn_width]
+    Letter *logits;    // [columns][entries]
+    Letter *codes;     // [columns]
 };
 
 // Rows are columns of the batch, as many as the kernel was compiled for; `columns` of them are in use.
@@ -113,8 +112,8 @@ struct Buffers {
     float *gated;     // [columns][ffn_width]
     float *keys, *values;  // [layers][columns][kv_heads][codebooks][head_dim]
     float *logits;         // [codebooks - 1][columns][entries]
-    Told told;
-    uint32_t version;  // above all versions that were told before
+    Letters letters;
+    uint32_t time;  // after all times of letters that were sent before
 };
 
 }  // namespace ggtts::predictor

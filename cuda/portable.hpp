@@ -29,6 +29,11 @@ struct alignas(8) TwoWords {
     uint32_t at[2];
 };
 
+// Two neighbouring values.
+struct Pair {
+    float at[2];
+};
+
 GGTTS_ANYWHERE float float_of_bits(uint32_t bits) {
 #ifdef __CUDACC__
     return __uint_as_float(bits);
@@ -113,6 +118,11 @@ GGTTS_ANYWHERE TwoWords load_two_words(const uint8_t *source) {
     std::memcpy(&loaded, source, sizeof loaded);
     return loaded;
 #endif
+}
+
+// Two weights.
+GGTTS_ANYWHERE TwoWords load_pair(const float *weights) {
+    return load_two_words(reinterpret_cast<const uint8_t *>(weights));
 }
 
 // What another block wrote in an earlier phase: the first-level cache of this one may hold older values.

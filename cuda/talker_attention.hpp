@@ -77,7 +77,8 @@ GGTTS_ANYWHERE void norm_and_rotate(const Warp &warp, const Letter *head, uint32
         float squared = 0;
         const int at = 2 * lane;
         if (at < half) {
-            const predictor::TwoWords weights[2] = {load_pair(weight + at), load_pair(weight + half + at)};
+            const predictor::TwoWords weights[2] = {predictor::load_pair(weight + at),
+                                                    predictor::load_pair(weight + half + at)};
             TwoLetters letters[2] = {look_at_two(head + at), look_at_two(head + half + at)};
             for (int part = 0; part < 2; ++part) {
                 letters[part] = receive_two(head + part * half + at, letters[part], time);

@@ -17,6 +17,7 @@
 
 namespace ggtts::talker {
 
+using predictor::Letter;
 using predictor::WeightKind;
 
 // All from the file.
@@ -55,13 +56,6 @@ struct Model {
     const Matrix *matrices;    // [layers * matrices_of_layer + 1]
     const Norms *norms;        // [layers]
     const float *output_norm;  // [width]
-};
-
-// A value and the time it belongs to, which come together: whoever waits for a value looks at its own time,
-// and no barrier is needed (the LL protocol of NVIDIA's NCCL).
-struct alignas(8) Letter {
-    float value;
-    uint32_t time;
 };
 
 // Keys and values of one layer: [kv_heads][capacity][head_dim].

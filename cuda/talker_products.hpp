@@ -3,10 +3,12 @@
 
 #include <cmath>
 
-#include "talker_letters.hpp"
+#include "letters.hpp"
 #include "talker_stream.hpp"
 
 namespace ggtts::talker {
+
+using predictor::TwoLetters;
 
 inline constexpr int letters_together = 4;  // pairs that a lane waits for at once
 
@@ -49,7 +51,7 @@ GGTTS_ANYWHERE void stage(const Block &block, int warps, const Letter *source, i
                         return Brought{};
                     if (weight == nullptr)
                         return Brought{source + at, {}, {1.0F, 1.0F}};
-                    const predictor::TwoWords weights = load_pair(weight + at);
+                    const predictor::TwoWords weights = predictor::load_pair(weight + at);
                     return Brought{
                         source + at, {}, {float_of_bits(weights.at[0]), float_of_bits(weights.at[1])}};
                 },

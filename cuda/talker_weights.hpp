@@ -18,11 +18,8 @@ using predictor::float_of_bits;
 using predictor::float_of_half;
 using predictor::Floats;
 using predictor::lanes;
+using predictor::Pair;
 using predictor::Words;
-
-struct Pair {
-    float at[2];
-};
 
 inline constexpr int most_piece_bytes = 1088;
 

@@ -281,20 +281,20 @@ void PredictorPlan::allocate_buffers() {
     buffers_.keys = allocate<float>(columns * sizes.layers * sizes.codebooks * kept);
     buffers_.values = allocate<float>(columns * sizes.layers * sizes.codebooks * kept);
     buffers_.logits = allocate<float>(columns * codes * sizes.entries);
-    allocate_told(attended, kept);
+    allocate_letters(attended, kept);
 }
 
-void PredictorPlan::allocate_told(int64_t attended, int64_t kept) {
-    using predictor::Word;
+void PredictorPlan::allocate_letters(int64_t attended, int64_t kept) {
+    using predictor::Letter;
     const Sizes &sizes = model_.sizes;
     const int64_t columns = most_columns_;
-    buffers_.told.x = allocate<Word>(2 * columns * sizes.width);
-    buffers_.told.middle = allocate<Word>(columns * sizes.width);
-    buffers_.told.qkv = allocate<Word>(2 * columns * (attended + 2 * kept));
-    buffers_.told.attended = allocate<Word>(columns * attended);
-    buffers_.told.gated = allocate<Word>(columns * sizes.ffn_width);
-    buffers_.told.logits = allocate<Word>(columns * sizes.entries);
-    buffers_.told.codes = allocate<Word>(columns);
+    buffers_.letters.x = allocate<Letter>(2 * columns * sizes.width);
+    buffers_.letters.middle = allocate<Letter>(columns * sizes.width);
+    buffers_.letters.qkv = allocate<Letter>(2 * columns * (attended + 2 * kept));
+    buffers_.letters.attended = allocate<Letter>(columns * attended);
+    buffers_.letters.gated = allocate<Letter>(columns * sizes.ffn_width);
+    buffers_.letters.logits = allocate<Letter>(columns * sizes.entries);
+    buffers_.letters.codes = allocate<Letter>(columns);
 }
 
 predictor::SplitActivations PredictorPlan::allocate_split(int width) {
@@ -357,8 +357,8 @@ void PredictorPlan::start(const Batch &batch) {
     predictor::Buffers buffers = buffers_;
     buffers.columns = batch.frames;
     if (!batch.on_matrix_units) {
-        // Each step tells one version, and so do attention and choice.
-        buffers_.version += 3 * static_cast<uint32_t>(model_.step_count);
+        // Each step sends letters of one time, and so do attention and choice.
+        buffers_.time += 3 * static_cast<uint32_t>(model_.step_count);
         return machine_->run(kind_, batch.columns, model_, buffers);
     }
     predictor::TensorBuffers tensor = tensor_buffers_;

@@ -71,7 +71,7 @@ private:
     const float *load_vector(const GgufFile &file, const std::string &name, int size);
     const float *load_rotation(float theta);
     void allocate_buffers();
-    void allocate_told(int64_t attended, int64_t kept);
+    void allocate_letters(int64_t attended, int64_t kept);
     void allocate_tensor_buffers();
     predictor::SplitActivations allocate_split(int width);
     // How many of these frames are computed next, and how many columns the kernel has that computes them.
