@@ -10,9 +10,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.data import CODEC, DATA, Golden, assemble_checkpoint, load_golden
 from support.shared_files import make_once
+
+# Examples are the same in every run, and none is judged by the time that it takes: neither what is drawn nor how busy
+# the machine is decides whether the suite passes. Settings of a test of its own are added to these.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -35,17 +34,7 @@ def document() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with online(HummingFamily(), max_input_chars=OPTIONS.max_input_chars) as server:
-        while not _is_ready(server.url):
-            pass
         yield server.url
-
-
-def _is_ready(url: str) -> bool:
-    try:
-        with urlopen(f"{url}/health"):
-            return True
-    except OSError:  # 503, or not listening yet
-        return False
 
 
 schema = schemathesis.openapi.from_dict(document())
