@@ -24,7 +24,6 @@ QUICK = settings(
     max_examples=EXAMPLES,
     deadline=None,
     derandomize="GGTTS_FUZZ_EXAMPLES" not in os.environ,
-    database=None,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,
         HealthCheck.too_slow,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -84,7 +85,7 @@ def test_a_failure_while_writing_leaves_the_old_voice(
         b'{"format": "ggtts voice", "version": 1, "name": "bad", "family": "humming", "rvq": "AAAA", "codebooks": 0}',
         b'{"format": "ggtts voice", "version": 1, "name": "bad", "family": "humming", "rms": "NaN"}',
         b"[" * 100_000,
-        os.urandom(100),
+        random.Random(1).randbytes(100),
     ],
     ids=range(12),
 )
