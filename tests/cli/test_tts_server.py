@@ -62,6 +62,10 @@ class Running:
     def end(self, number: int = signal.SIGINT) -> int:
         """Ask for an end, and return the exit code."""
         self.process.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Return the exit code when it has ended. One who asks again meanwhile may come too late to be heeded."""
         assert self.process.stderr is not None
         self.lines += self.process.stderr.readlines()
         return self.process.wait(PATIENCE)
@@ -108,7 +112,7 @@ def test_it_speaks_until_it_is_asked_to_end(start: Start, number: int) -> None:
 
 
 def test_an_answer_that_is_on_its_way_is_finished(start: Start) -> None:
-    server = start("--grace", "20", "--max-input-chars", "100000")
+    server = start("--grace", str(PATIENCE), "--max-input-chars", "100000")
     host, port = server.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
         body = json.dumps({"input": "word " * 2000, "response_format": "wav"}).encode()
@@ -119,7 +123,7 @@ def test_an_answer_that_is_on_its_way_is_finished(start: Start) -> None:
         while part := connection.recv(1 << 20):
             data += part
     assert data.endswith(b"0\r\n\r\n")
-    assert server.end() == 0
+    assert server.ended() == 0
 
 
 def test_an_answer_that_never_ends_is_cut_and_the_exit_code_is_0(start: Start) -> None:
