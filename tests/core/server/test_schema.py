@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, settings
 from ggtts.core.server.app import Server
 from ggtts.core.server.options import ServerOptions
 from support.humming_family import HummingFamily
+from support.patience import PATIENCE
 
 from .conftest import online
 
@@ -50,4 +51,4 @@ schema = schemathesis.openapi.from_dict(document())
     database=None,
 )
 def test_every_answer_is_one_that_the_document_describes(case: Any, url: str) -> None:
-    case.call_and_validate(base_url=url, excluded_checks=KNOWN_ONLY_TO_THE_MODEL)
+    case.call_and_validate(base_url=url, timeout=PATIENCE, excluded_checks=KNOWN_ONLY_TO_THE_MODEL)
