@@ -35,6 +35,12 @@ def drip(connection: socket.socket, drop: bytes, pause: float) -> bool:
     return False
 
 
+def failures(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What went wrong in the server; not what the garbage collector finds of an earlier one."""
+    messages = [record.getMessage() for record in caplog.records if record.exc_info]
+    return [message for message in messages if "never retrieved" not in message]
+
+
 @contextmanager
 def connected_with(server: Online, data: bytes) -> Iterator[socket.socket]:
     """A connection on which this has come when the server takes it up, however slow the client is."""
@@ -129,7 +135,7 @@ def test_what_is_no_http_is_told_as_any_error(
         head, _, body = everything(connection).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
     assert json.loads(body)["error"]["code"] == "invalid_http"
-    assert not [record for record in caplog.records if record.exc_info]
+    assert failures(caplog) == []
 
 
 def test_a_chunk_that_is_none_behind_an_answer_ends_the_connection(
@@ -143,7 +149,7 @@ def test_a_chunk_that_is_none_behind_an_answer_ends_the_connection(
         until(connection, b"}}")
         connection.sendall(b"zz\r\n")
         assert everything(connection) == b""
-    assert not [record for record in caplog.records if record.exc_info]
+    assert failures(caplog) == []
 
 
 def test_what_is_hidden_behind_a_second_length_is_not_answered(humming_online: Start) -> None:
