@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= auto
 EXAMPLES ?= 5000
+# Seconds after which a test hangs: it fails, with the tracebacks of all threads, and the others go on.
+HANGS ?= 300
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -37,7 +39,7 @@ demo: $(STAMP)-run ## Install into .venv and speak one sentence into demo.wav
 
 .PHONY: test
 test: $(STAMP)-test ## Run the tests in parallel (JOBS=2 for two processes)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) -o faulthandler_timeout=$(HANGS) -o faulthandler_exit_on_timeout=true
 
 .PHONY: fuzz
 fuzz: $(STAMP)-test ## Read many damaged files (EXAMPLES=5000 of each kind)

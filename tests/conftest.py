@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.data import CODEC, DATA, Golden, assemble_checkpoint, load_golden
 from support.shared_files import make_once
+
+# Examples are the same in every run, and none is judged by the time that it takes: neither what is drawn nor how busy
+# the machine is decides whether the suite passes. Settings of a test of its own are added to these.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,7 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell the device to the modules of the suite, which are imported later, and to all workers.
 
     Run as a background job of a script, the suite inherits Ctrl-C ignored, and the commands that it starts would too.
+    A proxy, where there is one, leads to other machines, and the servers under test are on this one.
     """
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "*"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _tell_device(config.getoption("--device"))
@@ -59,6 +74,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "cpu_only" in item.keywords:
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def _drawn_seeds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test draw the same seeds in every run, where it names none: no run is the first to hear a speech."""
+    dice = random.Random(request.node.nodeid)
+    monkeypatch.setattr("ggtts.core.sampling.philox.secrets", SimpleNamespace(randbits=dice.getrandbits))
 
 
 @pytest.fixture(scope="session")

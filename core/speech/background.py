@@ -41,6 +41,16 @@ class Background(Generic[Argument, Result]):
         self._closed = False
         self._company = False
 
+    @property
+    def closed(self) -> bool:
+        """Whether no more calls are taken, nor made when the one at hand is."""
+        return self._closed
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is the thread that asks."""
+        return threading.current_thread() is self._thread
+
     def on_settled(self, notify: Callable[[], None]) -> None:
         """Let `notify` be called, by this thread, whenever calls were made."""
         self._on_settled = notify

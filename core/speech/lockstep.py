@@ -186,8 +186,13 @@ class Lockstep:
             thread = self._thread
         if thread is None and self._background is not None:
             self._background.close()
-        elif thread is not None and thread is not threading.current_thread():
+        elif thread is not None and not self._is_awaited_here(thread):
             thread.join()
+
+    def _is_awaited_here(self, thread: threading.Thread) -> bool:
+        """Whether the thread would wait for the current one, on which the garbage collector may close a scheduler."""
+        here = thread is threading.current_thread()
+        return here or (self._background is not None and self._background.is_here)
 
     def _run(self) -> None:
         try:

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from ggtts.cli.errors import run
 from ggtts.cli.qwen_tts import NAME, command
 from support.data import DATA
+from support.patience import PATIENCE
 
 CASES = DATA / "cases"
 PROGRAM = (sys.executable, "-m", "ggtts.cli.qwen_tts")
@@ -44,7 +45,9 @@ class Ended:
 
 def qwen_tts(*arguments: str | Path, text: bytes) -> Ended:
     """Run `qwen-tts` as a shell would, with `text` on a pipe and a pipe to write to."""
-    ended = subprocess.run([*PROGRAM, *map(str, arguments)], input=text, capture_output=True, timeout=120)
+    ended = subprocess.run(
+        [*PROGRAM, *map(str, arguments)], input=text, capture_output=True, timeout=PATIENCE
+    )
     return Ended(ended.returncode, ended.stdout, ended.stderr.decode())
 
 

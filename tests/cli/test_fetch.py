@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from ggtts.cli import fetch
 from ggtts.cli.errors import run
 from ggtts.core.convert.fetch import DownloadError
+from support.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("checkpoints.sh", "models.sh", "quantize.sh")
@@ -157,7 +158,7 @@ def test_the_scripts(name: str, tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            timeout=60,
+            timeout=PATIENCE,
         )
 
     helped = shell("-h")

@@ -21,11 +21,11 @@ from ggtts.core.text.decoding import Line
 from support import humming_tts
 from support.data import DATA
 from support.fake_model import FAILING_WORD, FakeModel
+from support.patience import PATIENCE
 
 Run = Callable[..., "Result"]  # noqa: F821 (of conftest.py)
 CASES = DATA / "cases"
 LINES = ("-o", "-", "--stream-by-line", "--seed", "3")
-SOON = 20
 
 TEXTS = {
     "one": b"One two three.\n",
@@ -113,7 +113,7 @@ def test_a_signal_ends_the_run_though_more_lines_may_come(number: signal.Signals
     process.stdin.flush()
     assert len(process.stdout.read(2000)) == 2000
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, errors) == (code, b"")
 
 
@@ -133,7 +133,7 @@ def test_a_signal_leaves_nothing_of_a_real_model_behind() -> None:
     process.stdin.flush()
     assert len(process.stdout.read(2000)) == 2000
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, errors) == (130, b"")
 
 
@@ -147,7 +147,7 @@ def test_a_reader_that_leaves_ends_the_run_quietly() -> None:
     assert len(process.stdout.read(100)) == 100
     process.stdout.close()
     process.stdout = None
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, errors) == (0, b"")
 
 
@@ -163,7 +163,7 @@ def test_a_line_is_heard_though_the_next_one_has_not_come() -> None:
         assert len(process.stdout.read(size)) == size
     process.stdin.close()
     process.stdin = None
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, output, errors) == (0, b"", b"")
 
 
@@ -180,7 +180,7 @@ def test_lines_begin_before_they_are_asked_for_but_not_too_many() -> None:
         asked = iter(ahead)
         assert next(asked).line.number == 1
         for _ in range(3):
-            assert reached.acquire(timeout=SOON)
+            assert reached.acquire(timeout=PATIENCE)
         assert begun == [1, 2, 3]
         assert [one.line.number for one in asked] == list(range(2, 10))
         assert begun == list(range(1, 10))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.data import CODEC, TALKERS
+from support.patience import PATIENCE
 
 SCRIPT = Path(__file__).resolve().parents[3] / "convert.py"
 Make = Callable[..., Path]
@@ -18,7 +19,7 @@ Make = Callable[..., Path]
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPT), *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def test_without_arguments(tiny_checkpoint: Make, tiny_gguf: Make, tmp_path: Path) -> None:

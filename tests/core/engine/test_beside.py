@@ -17,8 +17,7 @@ from ggtts.core.engine import Engine, Weights
 from support.comparing import same
 from support.data import CODEC
 from support.device import DEVICE
-
-SOON = 20
+from support.patience import PATIENCE
 
 
 def product(engine: Engine, weights: Weights, name: str, width: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -61,7 +60,7 @@ def test_both_compute_at_once_with_the_same_weights(weights_file: Path, threads:
     beside.company_comes()
     with ThreadPoolExecutor(2) as pool:
         answers = [pool.submit(lambda run: [run(x) for _ in range(200)], run) for run in programs]
-        assert all(same(y, expected) for answer in answers for y in answer.result(SOON))
+        assert all(same(y, expected) for answer in answers for y in answer.result(PATIENCE))
     beside.company_goes()
     assert same(programs[1](x), expected)
 
@@ -119,12 +118,12 @@ def test_who_comes_while_all_threads_are_in_use_waits() -> None:
         assert not threading.Event().wait(0.05)
         assert not waiting.done()
         share.first_ends()
-        assert waiting.result(SOON) == 4
+        assert waiting.result(PATIENCE) == 4
         other = pool.submit(share.first_begins)
         assert not threading.Event().wait(0.05)
         assert not other.done()
         share.second_ends()
-        assert other.result(SOON) == 4
+        assert other.result(PATIENCE) == 4
 
 
 @settings(max_examples=10, deadline=None)
@@ -150,6 +149,6 @@ def test_there_are_never_more_threads_than_there_are(total: int, data: st.DataOb
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(turns, share.first_begins, share.first_ends, data.draw(pauses))
         second = pool.submit(turns, share.second_begins, share.second_ends, data.draw(pauses))
-        first.result(SOON)
-        second.result(SOON)
+        first.result(PATIENCE)
+        second.result(PATIENCE)
     assert most[0] <= total

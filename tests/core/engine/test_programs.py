@@ -15,6 +15,7 @@ import pytest
 from ggtts.core.engine import Engine, Program, default_threads, devices
 from ggtts.core.errors import EngineError, UsageError
 from support.device import DEVICE
+from support.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -233,5 +234,6 @@ except MemoryError:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the size of a process")
 def test_a_graph_without_memory_is_an_error_not_an_abort() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", WITHOUT_MEMORY]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr

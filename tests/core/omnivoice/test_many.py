@@ -23,6 +23,7 @@ from ggtts.core.omnivoice.model import (
 )
 from ggtts.core.speech.stream import AudioChunk
 from support.data import DATA, OMNIVOICE, OMNIVOICE_CODEC
+from support.patience import PATIENCE
 
 FAST = {"steps": 2}
 SHORT = "One sentence and no more of them."
@@ -70,7 +71,7 @@ def test_a_short_request_does_not_wait_for_the_end_of_a_long_one(model: OmniVoic
 
     class Held(Named):
         def frame(self, frames: int) -> None:
-            held.wait(30)  # until the short one is there as well
+            assert held.wait(PATIENCE)  # until the short one is there as well
 
     with model.scheduler(2) as scheduler:
         long = scheduler.submit(LONG, seed=1, observer=Held("long"), **FAST)
@@ -90,12 +91,12 @@ def test_a_closed_stream_ends_with_the_step_at_hand_and_leaves_its_place(model: 
         def frame(self, frames: int) -> None:
             steps.append(frames)
             begun.set()
-            closed.wait(30)
+            assert closed.wait(PATIENCE)
 
     closed = threading.Event()
     with model.scheduler(1) as scheduler:
         stream = scheduler.submit(LONG, steps=50, seed=1, observer=Slow())
-        begun.wait(30)
+        assert begun.wait(PATIENCE)
         stream.close()
         closed.set()
         assert list(stream) == []
@@ -105,17 +106,20 @@ def test_a_closed_stream_ends_with_the_step_at_hand_and_leaves_its_place(model: 
 
 def test_closing_a_scheduler_does_not_wait_for_the_end_of_a_chunk(model: OmniVoice) -> None:
     steps: list[int] = []
-    begun = threading.Event()
+    begun, submitted = threading.Event(), threading.Event()
 
-    class Counted(Observer):
+    class Waiting(Observer):
         def frame(self, frames: int) -> None:
             steps.append(frames)
             begun.set()
+            assert submitted.wait(PATIENCE)
+            assert stream.account.cancelled.wait(PATIENCE)
 
     with model.scheduler(1) as scheduler:
-        stream = scheduler.submit(LONG, steps=500, seed=1, observer=Counted())
-        begun.wait(30)
-    assert len(steps) < 400
+        stream = scheduler.submit(LONG, steps=500, seed=1, observer=Waiting())
+        submitted.set()
+        assert begun.wait(PATIENCE)
+    assert len(steps) == 1
     with pytest.raises(EngineError, match="the scheduler was closed"):
         list(stream)
 

@@ -35,12 +35,12 @@ from ggtts.core.speech.scheduler import Occupancy
 from support.comparing import deviation, same
 from support.data import DATA
 from support.device import DEVICE, ON_CPU
+from support.patience import PATIENCE, eventually
 from support.qwen_parts import Parts
 from support.tolerances import HALF_PRECISION_CACHE
 from support.watching import Recorder
 
 Open = Callable[..., QwenTTS]
-SOON = 20
 
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("Hello there.", {"speaker": "vivian", "seed": 1, "max_frames": 20}),
@@ -88,11 +88,6 @@ def alone(model: QwenTTS, text: str, options: dict[str, Any]) -> Said:
 
 def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    pause = threading.Event()
-    return any(condition() or pause.wait(0.005) for _ in range(int(SOON / 0.005)))
 
 
 def alike(actual: np.ndarray, expected: np.ndarray) -> bool:
@@ -351,7 +346,7 @@ def test_chunks_that_are_waited_for_are_as_always(model: QwenTTS) -> None:
 
     class AfterThat(Reading):
         def piece(self, number: int, count: int) -> None:
-            assert begun.wait(SOON)
+            assert begun.wait(PATIENCE)
 
     with model.scheduler(1) as scheduler:
         stream = scheduler.submit(text, observer=AfterThat(), **options)

@@ -22,10 +22,10 @@ from ggtts.core.speech.background import THREAD_NAME
 from ggtts.core.speech.observer import Observer
 from support.comparing import same
 from support.device import DEVICE
+from support.patience import PATIENCE, eventually
 from support.watching import Recorder
 
 Open = Callable[..., QwenTTS]
-SOON = 20
 LINES = [
     ("Hello there.", 20),
     ("One.", 3),
@@ -62,11 +62,6 @@ def helpers() -> list[str]:
     return [name for name in names if name.startswith((BESIDE_THREAD_NAME, THREAD_NAME))]
 
 
-def eventually(condition: Callable[[], bool]) -> bool:
-    pause = threading.Event()
-    return any(condition() or pause.wait(0.005) for _ in range(int(SOON / 0.005)))
-
-
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Lets no thread beside decode until it is set."""
@@ -75,7 +70,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
     def wait() -> None:
         if threading.current_thread().name.startswith((BESIDE_THREAD_NAME, THREAD_NAME)):
-            assert opened.wait(SOON)
+            assert opened.wait(PATIENCE)
 
     def decode_alone(self: DecoderStream, codes: Any) -> Any:
         wait()
@@ -161,7 +156,7 @@ def test_frames_are_made_while_a_chunk_is_decoded(model: QwenTTS, gate: threadin
         assert not threading.Event().wait(0.1)
         assert counter.frames <= 1 + MOST_AHEAD + 4, "a slow codec slows generation down"
         gate.set()
-        reader.join(SOON)
+        reader.join(PATIENCE)
 
 
 def test_a_batch_is_bounded_and_its_first_chunks_wait_for_nothing(
@@ -199,8 +194,8 @@ def test_closing_while_the_codec_works(model: QwenTTS, gate: threading.Event, lo
     closer.start()
     assert not threading.Event().wait(0.05)
     gate.set()
-    closer.join(SOON)
-    reader.join(SOON)
+    closer.join(PATIENCE)
+    reader.join(PATIENCE)
     assert not closer.is_alive()
     assert not reader.is_alive()
     scheduler.close()
@@ -253,7 +248,7 @@ def test_two_streams_at_once_on_two_threads(model: QwenTTS, plain: QwenTTS) -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(SOON)
+        thread.join(PATIENCE)
     for number in (0, 2):
         assert same(spoken[number], plain.speak(LINES[number][0], **options(number)).samples)
 

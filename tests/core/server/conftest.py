@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
 
+import uvicorn
 from starlette.testclient import TestClient
 
 from ggtts.core.server.app import Server
@@ -21,6 +25,22 @@ from ggtts.core.server.families import Family
 from ggtts.core.server.options import ServerOptions
 from ggtts.core.server.serving import address_of, listen, make_server
 from support.humming_family import HummingFamily
+from support.patience import PATIENCE, wait_until
+
+
+def put_forward(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+    """Let so many seconds pass at once on an event loop of another thread: what waits that long has waited long enough.
+
+    So no test has to be quicker than the patience of the server, and none waits for its end.
+    """
+    moved, time = threading.Event(), loop.time
+
+    def move() -> None:
+        loop.time = lambda: time() + seconds  # type: ignore[method-assign]
+        moved.set()
+
+    loop.call_soon_threadsafe(move)
+    assert moved.wait(PATIENCE)
 
 
 @dataclass(frozen=True)
@@ -34,6 +54,15 @@ class Humming:
     def speak(self, text: str = "one two three", **fields: Any) -> Any:
         """Ask for speech."""
         return self.client.post("/v1/audio/speech", json={"input": text, **fields})
+
+    def put_forward(self, seconds: float) -> None:
+        """Let so many seconds pass at once."""
+        assert self.client.portal is not None
+        put_forward(self.client.portal.call(_running_loop), seconds)
+
+
+async def _running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
 
 
 @pytest.fixture
@@ -51,10 +80,9 @@ def humming() -> Iterator[Callable[..., Humming]]:
         yield start
 
 
-def wait_until_ready(client: Any) -> None:
+def wait_until_ready(client: TestClient) -> None:
     """Return when the server says that it is warm."""
-    while client.get("/health").json()["status"] == "warming":
-        pass
+    wait_until(lambda: client.get("/health").json()["status"] != "warming")
 
 
 @dataclass(frozen=True)
@@ -64,27 +92,71 @@ class Online:
     server: Server
     host: str
     port: int
+    runner: uvicorn.Server
 
     @property
     def url(self) -> str:
         """Where it is."""
         return f"http://{self.host}:{self.port}"
 
+    @property
+    def connections(self) -> int:
+        """How many there are that it knows of."""
+        return len(self.runner.server_state.connections)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """What it runs on."""
+        wait_until(lambda: self.runner.started)
+        return self.runner.servers[0].get_loop()
+
+    def put_forward(self, seconds: float) -> None:
+        """Let so many seconds pass at once."""
+        put_forward(self.loop, seconds)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let it look at nothing that is sent to it before the end."""
+        holding, release = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            holding.set()
+            release.wait(PATIENCE)
+
+        self.loop.call_soon_threadsafe(hold)
+        assert holding.wait(PATIENCE)
+        try:
+            yield
+        finally:
+            release.set()
+
+
+def health(server: Online) -> str:
+    """How it says that it is."""
+    connection = HTTPConnection(server.host, server.port, timeout=PATIENCE)
+    connection.request("GET", "/health")
+    status: str = json.loads(connection.getresponse().read())["status"]
+    connection.close()
+    return status
+
 
 @contextmanager
 def online(family: Family, grace: float = 5, **options: Any) -> Iterator[Online]:
-    """Run a server on a free port, in a thread."""
+    """Run a server on a free port, in a thread; it is warm."""
     server = Server(family, ServerOptions(**options))
     listener = listen("127.0.0.1", 0)
     host, port = address_of(listener).removeprefix("http://").split(":")
     runner = make_server(server.app, grace)
-    thread = threading.Thread(target=runner.run, args=([listener],))
+    thread = threading.Thread(target=runner.run, args=([listener],), daemon=True)
     thread.start()
     try:
-        yield Online(server, host, int(port))
+        running = Online(server, host, int(port), runner)
+        wait_until(lambda: health(running) != "warming")
+        yield running
     finally:
         runner.should_exit = True
-        thread.join()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 import soundfile
 
 from support.humming_family import HummingFamily
+from support.patience import PATIENCE
 
 from .conftest import Online
 
@@ -103,7 +104,7 @@ def test_curl_gets_what_it_asks_for(humming_online: Start, tmp_path: Path) -> No
 
     def curl(*arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            ["curl", "-sS", *map(str, arguments)], capture_output=True, timeout=60, check=False
+            ["curl", "-sS", *map(str, arguments)], capture_output=True, timeout=PATIENCE, check=False
         )
 
     # Without a content type, as people type it.

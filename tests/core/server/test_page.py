@@ -15,6 +15,7 @@ import pytest
 import soundfile
 
 from support.humming_family import HummingFamily
+from support.patience import PATIENCE
 
 from .conftest import Online
 
@@ -113,7 +114,7 @@ def test_sound_is_played_while_the_rest_is_made_and_can_be_stopped(
         page.click("#stop")
         says(page, "state", "stopped")
         assert family.hummer is not None
-        assert family.hummer.streams[-1].closed.wait(20)
+        assert family.hummer.streams[-1].closed.wait(PATIENCE)
 
 
 def test_an_error_is_told_in_words(browser: Any, humming_online: Start) -> None:

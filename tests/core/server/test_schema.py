@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, Phase, settings
 from ggtts.core.server.app import Server
 from ggtts.core.server.options import ServerOptions
 from support.humming_family import HummingFamily
+from support.patience import PATIENCE
 
 from .conftest import online
 
@@ -35,17 +35,7 @@ def document() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with online(HummingFamily(), max_input_chars=OPTIONS.max_input_chars) as server:
-        while not _is_ready(server.url):
-            pass
         yield server.url
-
-
-def _is_ready(url: str) -> bool:
-    try:
-        with urlopen(f"{url}/health"):
-            return True
-    except OSError:  # 503, or not listening yet
-        return False
 
 
 schema = schemathesis.openapi.from_dict(document())
@@ -61,4 +51,4 @@ schema = schemathesis.openapi.from_dict(document())
     database=None,
 )
 def test_every_answer_is_one_that_the_document_describes(case: Any, url: str) -> None:
-    case.call_and_validate(base_url=url, excluded_checks=KNOWN_ONLY_TO_THE_MODEL)
+    case.call_and_validate(base_url=url, timeout=PATIENCE, excluded_checks=KNOWN_ONLY_TO_THE_MODEL)

@@ -27,6 +27,7 @@ pytest.importorskip("ggtts._native")
 from ggtts.core.opening import open_model
 from ggtts.core.server.encoding import RESPONSE_FORMATS, open_encoder
 from ggtts.core.server.families import family_of
+from support.patience import PATIENCE, eventually
 
 from .conftest import Online, online
 
@@ -71,7 +72,7 @@ def alone(model: Any, text: str, voice: str, seed: int) -> Iterator[tuple[Wish, 
 
 
 def asked(server: Online, body: bytes) -> tuple[HTTPConnection, HTTPResponse]:
-    connection = HTTPConnection(server.host, server.port, timeout=60)
+    connection = HTTPConnection(server.host, server.port, timeout=PATIENCE)
     connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
     return connection, connection.getresponse()
 
@@ -134,7 +135,7 @@ class Crowd:
 
     def leave_at_once(self, wish: Wish) -> str:
         """Ask, and do not wait for an answer."""
-        connection = HTTPConnection(self._server.host, self._server.port, timeout=60)
+        connection = HTTPConnection(self._server.host, self._server.port, timeout=PATIENCE)
         connection.request("POST", "/v1/audio/speech", wish.body, {"Content-Type": "application/json"})
         connection.close()
         return "left"
@@ -158,13 +159,15 @@ def test_a_crowd_leaves_nothing_behind() -> None:
             _run(crowd, range(20))
             before = _resources()
             _run(crowd, range(20, 20 + REQUESTS))
-            _settle(server)
-            after = _resources()
+            # Sockets and threads of clients that have left are on their way out for as long as the machine is busy.
+            assert eventually(lambda: _is_no_more(_resources(), before) and not _active(server))
     assert crowd.outcomes["heard"] > REQUESTS / 3
     assert crowd.outcomes["left"] > 0
-    assert after[0] <= before[0] + 5  # open files; a few keep-alive connections may be on their way out
-    assert after[1] <= before[1] + 2  # threads
-    assert after[2] <= before[2] + 60e6  # resident memory
+
+
+def _is_no_more(after: tuple[int, int, int], before: tuple[int, int, int]) -> bool:
+    """Whether nothing has grown with the number of requests: open files, threads, resident memory."""
+    return after[0] <= before[0] + 5 and after[1] <= before[1] + 2 and after[2] <= before[2] + 60e6
 
 
 def _run(crowd: Crowd, numbers: range) -> None:
@@ -173,15 +176,9 @@ def _run(crowd: Crowd, numbers: range) -> None:
             done.result()
 
 
-def _settle(server: Online) -> None:
-    """Return when nobody is spoken for any more."""
-    while True:
-        connection = HTTPConnection(server.host, server.port, timeout=60)
-        connection.request("GET", "/health")
-        health = json.loads(connection.getresponse().read())
-        connection.close()
-        if health["active"] == health["waiting"] == 0:
-            return
+def _active(server: Online) -> int:
+    """How many are spoken for, or wait for that."""
+    return server.server.admission.active + server.server.admission.waiting
 
 
 def _resources() -> tuple[int, int, int]:

@@ -16,8 +16,9 @@ import soundfile
 
 from support.fake_model import SAMPLES_PER_FRAME, hum
 from support.humming_family import HummingFamily
+from support.patience import PATIENCE, wait_until
 
-from .conftest import Humming
+from .conftest import Humming, wait_until_ready
 
 Start = Callable[..., Humming]
 
@@ -151,10 +152,9 @@ def test_requests_over_the_bound_are_refused_and_the_others_answered(humming: St
     start = humming(max_batch=1, max_queue=1)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(start.speak, "wait one")
-        start.family.waiting.acquire()
+        assert start.family.waiting.acquire(timeout=PATIENCE)
         second = pool.submit(start.speak, "two")
-        while start.server.admission.waiting == 0:
-            pass
+        wait_until(lambda: start.server.admission.waiting == 1)
         third = start.speak("three")
         assert third.status_code == 429
         assert int(third.headers["retry-after"]) >= 1
@@ -174,9 +174,12 @@ def test_no_more_than_the_batch_is_spoken_at_once(humming: Start) -> None:
 
 
 def test_a_request_that_takes_too_long_is_given_up(humming: Start) -> None:
-    start = humming(timeout=0.05, max_batch=1)
+    start = humming(timeout=10 * PATIENCE, max_batch=1)
     with ThreadPoolExecutor(2) as pool:
         stuck = [pool.submit(start.speak, "wait") for _ in range(2)]
+        assert start.family.waiting.acquire(timeout=PATIENCE)
+        wait_until(lambda: start.server.admission.waiting == 1)
+        start.put_forward(10 * PATIENCE)
         for answer in stuck:
             assert answer.result().status_code == 504
             assert answer.result().json()["error"]["code"] == "timeout"
@@ -223,12 +226,11 @@ def test_health_is_503_until_the_model_is_warm() -> None:
     family.resolve = lambda text, *rest: resolve("wait", *rest)  # type: ignore[method-assign]
     server = Server(family, ServerOptions())
     with TestClient(server.app) as client:
-        family.waiting.acquire()
+        assert family.waiting.acquire(timeout=PATIENCE)
         assert client.get("/health").status_code == 503
         assert client.get("/health").json()["status"] == "warming"
         family.go.set()
-        while client.get("/health").status_code != 200:
-            pass
+        wait_until(lambda: client.get("/health").status_code == 200)
 
 
 def test_a_model_that_cannot_speak_is_never_ready(caplog: pytest.LogCaptureFixture) -> None:
@@ -241,8 +243,7 @@ def test_a_model_that_cannot_speak_is_never_ready(caplog: pytest.LogCaptureFixtu
     resolve = family.resolve
     family.resolve = lambda text, *rest: resolve("fail", *rest)  # type: ignore[method-assign]
     with TestClient(Server(family, ServerOptions()).app) as client:
-        while client.get("/health").json()["status"] == "warming":
-            pass
+        wait_until_ready(client)
         assert client.get("/health").json()["status"] == "failed: the device broke down"
         assert client.get("/health").status_code == 503
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from ggtts.core.output_files import PartFile
 from ggtts.core.server.voice_parts import VoiceParts
 from ggtts.core.server.voice_store import SUFFIX, VoiceStore, checked_name
 from support.humming_family import HummingFamily
+from support.patience import PATIENCE
 
 EMBEDDING = np.array([1, 2, 3, 0.1], np.float32)
 CODES = np.arange(3 * 16, dtype=np.int32).reshape(3, 16)
@@ -83,7 +85,7 @@ def test_a_failure_while_writing_leaves_the_old_voice(
         b'{"format": "ggtts voice", "version": 1, "name": "bad", "family": "humming", "rvq": "AAAA", "codebooks": 0}',
         b'{"format": "ggtts voice", "version": 1, "name": "bad", "family": "humming", "rms": "NaN"}',
         b"[" * 100_000,
-        os.urandom(100),
+        random.Random(1).randbytes(100),
     ],
     ids=range(12),
 )
@@ -130,19 +132,19 @@ def test_who_looks_does_not_wait_for_the_disk(tmp_path: Path, monkeypatch: pytes
 
     def slow(part: PartFile) -> None:
         writing.set()
-        assert written.wait(20)
+        assert written.wait(PATIENCE)
         os.replace(part.path, part.output)
 
     monkeypatch.setattr(PartFile, "publish", slow)
     with ThreadPoolExecutor(2) as pool:
         added = pool.submit(store.add, "adam", PARTS)
-        assert writing.wait(20)
+        assert writing.wait(PATIENCE)
         try:
-            assert [voice.name for voice in pool.submit(store.all).result(20)] == ["eva"]
-            assert pool.submit(store.find, "eva").result(20)
+            assert [voice.name for voice in pool.submit(store.all).result(PATIENCE)] == ["eva"]
+            assert pool.submit(store.find, "eva").result(PATIENCE)
         finally:
             written.set()
-        added.result(20)
+        added.result(PATIENCE)
     assert [voice.name for voice in store.all()] == ["adam", "eva"]
 
 

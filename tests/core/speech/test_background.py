@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from ggtts.core.speech.calls import Stage
 from ggtts.core.speech.lockstep import Task
 from ggtts.core.speech.scheduler import Scheduler
 from ggtts.core.speech.stream import Account, AudioChunk
-
-SOON = 20
+from support.patience import PATIENCE, eventually
 
 
 class Squares(Stage[int, int]):
@@ -32,7 +31,7 @@ class Squares(Stage[int, int]):
 
     def run(self, arguments: Sequence[int]) -> list[int | Exception]:
         self.reached.set()
-        assert self.gate.wait(SOON)
+        assert self.gate.wait(PATIENCE)
         self.together.append(list(arguments))
         if 13 in arguments:
             raise EngineError("no luck")
@@ -52,11 +51,6 @@ def outcome(call: Any) -> Any:
     raise AssertionError("it is not settled")
 
 
-def eventually(condition: Callable[[], bool]) -> bool:
-    pause = threading.Event()
-    return any(condition() or pause.wait(0.002) for _ in range(int(SOON / 0.002)))
-
-
 def settled(calls: Sequence[Any]) -> bool:
     return eventually(lambda: all(call.settled for call in calls))
 
@@ -70,7 +64,7 @@ def test_those_that_wait_together_are_made_together() -> None:
     background = Background(stage)
     assert threads() == []
     calls = [background.call(0)]
-    assert stage.reached.wait(SOON)
+    assert stage.reached.wait(PATIENCE)
     calls += [background.call(number) for number in range(1, 6)]
     assert not any(call.settled for call in calls)
     stage.gate.set()
@@ -85,7 +79,7 @@ def test_failures_belong_to_their_calls() -> None:
     stage = Squares(at_once=2)
     background = Background(stage)
     first = background.call(1)
-    assert stage.reached.wait(SOON)
+    assert stage.reached.wait(PATIENCE)
     calls = [background.call(number) for number in (-1, 2, 13, 3, 4)]
     stage.gate.set()
     assert settled([first, *calls])
@@ -103,7 +97,7 @@ def test_dropped_calls_are_not_made() -> None:
     stage = Squares()
     background = Background(stage)
     running = background.call(1)
-    assert stage.reached.wait(SOON)
+    assert stage.reached.wait(PATIENCE)
     dropped, kept = [background.call(2), background.call(3)], background.call(4)
     background.drop([running, *dropped])
     stage.gate.set()
@@ -116,12 +110,14 @@ def test_closing_waits_for_what_is_being_made_and_for_nothing_else() -> None:
     stage = Squares()
     background = Background(stage)
     running = background.call(1)
-    assert stage.reached.wait(SOON)
+    assert stage.reached.wait(PATIENCE)
     waiting = background.call(2)
     closer = threading.Thread(target=background.close)
     closer.start()
+    assert eventually(lambda: background.closed), "before the first call is made, or the second one were next"
+    assert not running.settled
     stage.gate.set()
-    closer.join(SOON)
+    closer.join(PATIENCE)
     assert running.settled
     assert not waiting.settled
     background.close()
@@ -184,7 +180,7 @@ def test_speeches_wait_for_it_and_are_woken() -> None:
     aside = Aside(stage)
     with aside.scheduler as scheduler:
         streams = [scheduler.submit(number) for number in (1, 10, 20, 30)]
-        assert stage.reached.wait(SOON)
+        assert stage.reached.wait(PATIENCE)
         stage.gate.set()
         assert [said(stream) for stream in streams] == [
             [1, 4, 9], [100, 121, 144], [400, 441, 484], [900, 961, 1024],
@@ -208,7 +204,7 @@ def test_who_leaves_takes_calls_along_and_frees_the_place() -> None:
     aside = Aside(stage, capacity=1)
     with aside.scheduler as scheduler:
         leaving, staying = scheduler.submit(1), scheduler.submit(10)
-        assert stage.reached.wait(SOON)
+        assert stage.reached.wait(PATIENCE)
         leaving.close()
         assert eventually(lambda: aside.left == [1])
         stage.gate.set()
@@ -221,15 +217,35 @@ def test_closing_while_calls_are_made() -> None:
     stage = Squares(at_once=1)
     aside = Aside(stage)
     stream = aside.scheduler.submit(1)
-    assert stage.reached.wait(SOON)
+    assert stage.reached.wait(PATIENCE)
     closer = threading.Thread(target=aside.scheduler.close)
     closer.start()
     with pytest.raises(EngineError, match="the scheduler was closed"):
         said(stream)
     stage.gate.set()
-    closer.join(SOON)
+    closer.join(PATIENCE)
     assert aside.released.is_set()
     assert threads() == []
+
+
+def test_it_may_be_the_thread_that_closes() -> None:
+    """The garbage collector closes a forgotten scheduler on whichever thread it runs."""
+    closed = threading.Event()
+
+    class Closing(Squares):
+        def run(self, arguments: Sequence[int]) -> list[int | Exception]:
+            aside.scheduler.close()
+            closed.set()
+            return super().run(arguments)
+
+    stage = Closing(at_once=1)
+    stage.gate.set()
+    aside = Aside(stage)
+    with pytest.raises(EngineError, match="the scheduler was closed"):
+        said(aside.scheduler.submit(1))
+    assert closed.wait(PATIENCE)
+    assert aside.released.wait(PATIENCE)
+    assert eventually(lambda: threads() == [])
 
 
 @pytest.mark.parametrize("used", [False, True])
