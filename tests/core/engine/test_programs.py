@@ -235,3 +235,29 @@ except MemoryError:
 def test_a_graph_without_memory_is_an_error_not_an_abort() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr
+
+
+MEMORY_LOST_BEFORE_A_RUN = """
+import resource
+import numpy as np
+from ggtts.core.engine import Engine
+from ggtts.core.errors import EngineError
+graph = Engine("cpu", threads=1).graph()
+x = graph.input("x", (1 << 20, 1))
+program = graph.program({"y": x.repeat(1 << 20, 128).sqr().sum_rows()})
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+try:
+    program(x=np.ones(1 << 20, np.float32))
+except EngineError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the size of a process")
+def test_a_device_that_fails_during_a_run_is_an_engine_error() -> None:
+    """What has room when it is built may have none when it runs: memory is taken as late as that."""
+    command = [sys.executable, "-c", MEMORY_LOST_BEFORE_A_RUN]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "no room for the intermediate results" in done.stdout
