@@ -73,6 +73,11 @@ class Background(Generic[Argument, Result]):
         with self._changed:
             self._waiting = [call for call in self._waiting if call not in calls]
 
+    @property
+    def is_here(self) -> bool:
+        """Whether its thread is the one that asks, which cannot wait for its own end."""
+        return self._thread is threading.current_thread()
+
     def close(self) -> None:
         """End the thread when it has made what it is at; calls that wait are never made. Closing twice is harmless."""
         with self._changed:
@@ -81,7 +86,7 @@ class Background(Generic[Argument, Result]):
             self._waiting.clear()
             self._changed.notify_all()
             thread = self._thread
-        if thread is not None:
+        if thread is not None and not self.is_here:
             thread.join()
         self.company(False)
 

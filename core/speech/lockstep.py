@@ -186,8 +186,13 @@ class Lockstep:
             thread = self._thread
         if thread is None and self._background is not None:
             self._background.close()
-        elif thread is not None and thread is not threading.current_thread():
+        elif thread is not None and not self._is_here(thread):
             thread.join()
+
+    def _is_here(self, thread: threading.Thread) -> bool:
+        """Whether the one that asks is among those that would have to end: the garbage collector may run anywhere."""
+        helping = self._background is not None and self._background.is_here
+        return helping or thread is threading.current_thread()
 
     def _run(self) -> None:
         try:

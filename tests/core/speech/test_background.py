@@ -29,10 +29,12 @@ class Squares(Stage[int, int]):
         self.together: list[list[int]] = []
         self.gate = threading.Event()
         self.reached = threading.Event()
+        self.before: Callable[[], None] = lambda: None
 
     def run(self, arguments: Sequence[int]) -> list[int | Exception]:
         self.reached.set()
         assert self.gate.wait(SOON)
+        self.before()
         self.together.append(list(arguments))
         if 13 in arguments:
             raise EngineError("no luck")
@@ -230,6 +232,17 @@ def test_closing_while_calls_are_made() -> None:
     closer.join(SOON)
     assert aside.released.is_set()
     assert threads() == []
+
+
+def test_closing_by_its_own_thread() -> None:
+    """As the garbage collector does it that finds a forgotten scheduler there."""
+    stage = Squares(at_once=1)
+    aside = Aside(stage)
+    stage.before = aside.scheduler.close
+    stage.gate.set()
+    with pytest.raises(EngineError, match="the scheduler was closed"):
+        said(aside.scheduler.submit(1))
+    aside.released.wait()
 
 
 @pytest.mark.parametrize("used", [False, True])
