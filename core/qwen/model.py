@@ -21,7 +21,7 @@ from ..nn.config import USUAL, Arithmetic
 from ..speech.calls import alone
 from ..speech.lockstep import Task
 from ..speech.observer import Observer, Observers
-from ..speech.requests import require_no_options
+from ..speech.requests import require_no_options, require_transcript
 from ..speech.scheduler import Scheduler
 from ..speech.speeches import Speeches
 from ..speech.stream import Account, AudioChunk, SpeechStream
@@ -52,7 +52,7 @@ from .speaking import Speaking, pieces_of_request
 from .speech import Speech, whole_speech
 from .talker import Talker
 from .text_projection import TextProjection
-from .voice import Voice, require_transcript
+from .voice import Voice
 from .voice_encoders import Recording, VoiceEncoders
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from ..errors import ModelFileError, UsageError, unknown_value
@@ -197,28 +197,34 @@ def resolve_request(
     )
 
 
-_TEXT_OR_NONE = (str, type(None))
+_NONE = type(None)
 _KINDS: dict[str, tuple[type, ...]] = {
     "text": (str,),
     "language": (str,),
-    "speaker": _TEXT_OR_NONE,
-    "instruct": _TEXT_OR_NONE,
+    "speaker": (str, _NONE),
+    "instruct": (str, _NONE),
     "sampling": (Sampling,),
     "max_frames": (Integral,),
-    "voice": (Voice, type(None)),
-    "split": (Integral, type(None)),
+    "voice": (Voice, _NONE),
+    "split": (Integral, _NONE),
 }
+_SAMPLING_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(
+        ("temperature", "top_p", "repetition_penalty", "sub_temperature", "sub_top_p"), (Real, _NONE)
+    ),
+    **dict.fromkeys(("top_k", "sub_top_k", "seed"), (Integral, _NONE)),
+}
+_KIND_NAMES = {_NONE: "None", Integral: "whole number", Real: "number"}
 
 
 def _check_kinds(request: SpeechRequest) -> None:
     """Refuse what would only be noticed far from where it was given, by callers that no type checker watches."""
-    values = [(name, getattr(request, name), kinds) for name, kinds in _KINDS.items()]
-    for name, value, kinds in values:
-        if not isinstance(value, kinds):
-            expected = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
-            raise UsageError(f"{name} is {value!r}, which is no {expected}")
-    if not isinstance(request.sampling.seed, (Integral, type(None))):
-        raise UsageError(f"seed is {request.sampling.seed!r}, which is no whole number")
+    for part, known in ((request, _KINDS), (request.sampling, _SAMPLING_KINDS)):
+        for name, kinds in known.items():
+            value = getattr(part, name)
+            if not isinstance(value, kinds):
+                expected = " or ".join(_KIND_NAMES.get(kind, kind.__name__) for kind in kinds)
+                raise UsageError(f"{name} is {value!r}, which is no {expected}")
 
 
 def require_base_model(file: TalkerFile) -> None:

@@ -55,6 +55,32 @@ def require_words(text: str) -> None:
         raise UsageError("nothing to say: the text is empty")
 
 
+def require_transcript(text: str | None) -> None:
+    """Refuse a blank transcript of a recording; None is none at all.
+
+    Raises:
+        UsageError: it is blank.
+    """
+    if text is not None and not text.strip():
+        raise UsageError("the transcript (--ref-text) is empty: it has to be what is said in the recording")
+
+
+def reference_codes(codes: NDArray[Any]) -> NDArray[np.int32]:
+    """Return the codes of a recording, [frames, codebooks], as a voice keeps them: a copy that cannot be changed.
+
+    Raises:
+        UsageError: they are no such array.
+    """
+    given = np.asarray(codes)
+    if given.ndim != 2 or not given.size or not np.issubdtype(given.dtype, np.integer):
+        raise UsageError(f"codes are integers [frames, codebooks], not {given.dtype} of shape {given.shape}")
+    kept = given.astype(np.int32)
+    if (kept != given).any():
+        raise UsageError(f"codes from {given.min()} to {given.max()} are none that a codec makes")
+    kept.flags.writeable = False
+    return kept
+
+
 def require_codes(codes: NDArray[np.int32], codebooks: int, entries: int) -> None:
     """Refuse reference codes [frames, codebooks] that are none of a model.
 
