@@ -11,7 +11,14 @@ from ..errors import ModelFileError, UsageError, unknown_value
 from ..formats.qwen import GenerationDefaults, Speaker, TalkerFile
 from ..limits import LARGEST_COUNT
 from ..sampling import SamplingOptions, resolve_seed
-from ..speech.requests import request_fields, require_codes, require_no_options, require_words
+from ..speech.requests import (
+    NONE,
+    request_fields,
+    require_codes,
+    require_kinds,
+    require_no_options,
+    require_words,
+)
 from .voice import Voice
 
 Value = TypeVar("Value")
@@ -160,7 +167,8 @@ def resolve_request(
         UsageError: the request cannot be right for this model.
         ModelFileError: the dialect of the speaker is missing in the file.
     """
-    _check_kinds(request)
+    require_kinds(request, _KINDS)
+    require_kinds(request.sampling, _SAMPLING_KINDS)
     require_words(request.text)
     if not 1 <= request.max_frames <= LARGEST_COUNT:
         raise UsageError(
@@ -197,34 +205,22 @@ def resolve_request(
     )
 
 
-_NONE = type(None)
 _KINDS: dict[str, tuple[type, ...]] = {
     "text": (str,),
     "language": (str,),
-    "speaker": (str, _NONE),
-    "instruct": (str, _NONE),
+    "speaker": (str, NONE),
+    "instruct": (str, NONE),
     "sampling": (Sampling,),
     "max_frames": (Integral,),
-    "voice": (Voice, _NONE),
-    "split": (Integral, _NONE),
+    "voice": (Voice, NONE),
+    "split": (Integral, NONE),
 }
 _SAMPLING_KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(
-        ("temperature", "top_p", "repetition_penalty", "sub_temperature", "sub_top_p"), (Real, _NONE)
+        ("temperature", "top_p", "repetition_penalty", "sub_temperature", "sub_top_p"), (Real, NONE)
     ),
-    **dict.fromkeys(("top_k", "sub_top_k", "seed"), (Integral, _NONE)),
+    **dict.fromkeys(("top_k", "sub_top_k", "seed"), (Integral, NONE)),
 }
-_KIND_NAMES = {_NONE: "None", Integral: "whole number", Real: "number"}
-
-
-def _check_kinds(request: SpeechRequest) -> None:
-    """Refuse what would only be noticed far from where it was given, by callers that no type checker watches."""
-    for part, known in ((request, _KINDS), (request.sampling, _SAMPLING_KINDS)):
-        for name, kinds in known.items():
-            value = getattr(part, name)
-            if not isinstance(value, kinds):
-                expected = " or ".join(_KIND_NAMES.get(kind, kind.__name__) for kind in kinds)
-                raise UsageError(f"{name} is {value!r}, which is no {expected}")
 
 
 def require_base_model(file: TalkerFile) -> None:

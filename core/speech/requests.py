@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,27 @@ def require_no_options(options: Mapping[str, Any], request: str) -> None:
     """
     if options:
         raise TypeError(f"{request} is complete: {', '.join(options)} cannot be given besides")
+
+
+NONE = type(None)
+_KIND_NAMES = {NONE: "None", bool: "True or False", Integral: "whole number", Real: "number"}
+
+
+def require_kinds(options: object, kinds: Mapping[str, tuple[type, ...]]) -> None:
+    """Refuse what would only be noticed far from where it was given, by callers that no type checker watches.
+
+    Args:
+        options: a request, or a part of one.
+        kinds: by the names of its fields, what each may be.
+
+    Raises:
+        UsageError: a field is something else; the message names it.
+    """
+    for name, accepted in kinds.items():
+        value = getattr(options, name)
+        if not isinstance(value, accepted):
+            expected = " or ".join(_KIND_NAMES.get(kind, kind.__name__) for kind in accepted)
+            raise UsageError(f"{name} is {value!r}, which is no {expected}")
 
 
 def require_words(text: str) -> None:
