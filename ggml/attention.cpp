@@ -7,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
-#include "conv1d.hpp"
 #include "row_kernels.hpp"
 #include "vector_kernels.hpp"
+#include "work_share.hpp"
 
 namespace ggtts::kernels {
 namespace {
@@ -59,11 +59,6 @@ struct Operands {
     }
     float *out(int64_t head, int64_t token) const { return result + (token * heads() + head) * head_dim(); }
 };
-
-// The share of `total` jobs that one thread does, a run of neighbours.
-std::pair<int64_t, int64_t> share(int64_t total, int thread, int threads) {
-    return {total * thread / threads, total * (thread + 1) / threads};
-}
 
 // Few queries: each passes over the rows of its keys and values.
 

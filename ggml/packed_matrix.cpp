@@ -279,12 +279,16 @@ PackedMatrix::PackedMatrix(PackedFormat format, int64_t rows, int64_t width,
       width_(width),
       group_bytes_(packed_layout(format).group_bytes(width / packed_columns)) {}
 
+void PackedMatrix::allocate() {
+    if (!packed_)
+        packed_.reset(new (alignment) uint8_t[static_cast<size_t>(bytes())]);
+}
+
 void PackedMatrix::pack(int64_t first_row, int64_t rows, const void *stored) {
     const PackedLayout layout = packed_layout(format_);
     const int64_t spans = width_ / layout.span_columns;
-    if (!packed_) {
-        packed_.reset(new (alignment) uint8_t[static_cast<size_t>(bytes())]());
-    }
+    if (first_row == 0)
+        std::memset(packed_.get(), 0, static_cast<size_t>(bytes()));  // rows beyond the last are zero
     const auto *from = static_cast<const uint8_t *>(stored);
     // Written in order, read from 16 rows at a time: reading along one row would scatter the writes.
     for (int64_t begin = first_row; begin < first_row + rows;) {

@@ -1,5 +1,5 @@
-// Products with quantised matrices on processors that multiply bytes (AVX-512 VNNI), with the weights laid
-// out for them: Q8_0 and the K-quants of 4, 5 and 6 bits.
+// Products with quantised matrices on processors that multiply bytes (AVX-512 VNNI, AVX-VNNI, AVX2, the dot
+// products of ARM), with the weights laid out for them: Q8_0 and the K-quants of 4, 5 and 6 bits.
 //
 // A column of inputs is rounded to 8 bits in blocks of 32 with a scale each. GGML does the same for Q8_0,
 // with a scale of half precision; for K-quants its blocks are of 256. Weights and their scales are exact.
@@ -31,7 +31,10 @@ public:
     // Throws std::invalid_argument for an instruction set that this processor lacks.
     PackedMatrix(PackedFormat format, int64_t rows, int64_t width, const std::string &instruction_set);
 
+    // Takes memory for the weights, unless it has some. Throws std::bad_alloc.
+    void allocate();
     // Takes `rows` rows of weights in GGML's layout, which become row `first_row` and following.
+    // The first ones come first, and after `allocate`.
     void pack(int64_t first_row, int64_t rows, const void *stored);
 
     int64_t rows() const { return rows_; }

@@ -41,6 +41,31 @@ std::string megabytes(uint64_t bytes) {
     return std::to_string((bytes + 999999) / 1000000) + " MB";
 }
 
+// The threads that a run has until its end.
+class ThreadsOfRun {
+public:
+    // Waits for them. Without a share they are `all`.
+    ThreadsOfRun(std::shared_ptr<ThreadShare> share, bool second, int all)
+        : share_(std::move(share)),
+          second_(second),
+          count_(!share_  ? all
+                 : second ? share_->second_begins()
+                          : share_->first_begins()) {}
+    ~ThreadsOfRun() {
+        if (share_)
+            second_ ? share_->second_ends() : share_->first_ends();
+    }
+    ThreadsOfRun(const ThreadsOfRun &) = delete;
+    ThreadsOfRun &operator=(const ThreadsOfRun &) = delete;
+
+    int count() const { return count_; }
+
+private:
+    std::shared_ptr<ThreadShare> share_;
+    bool second_;
+    int count_;
+};
+
 ggml_backend_dev_t find_device(const std::string &name) {
     std::string known;
     for (size_t i = 0; i < ggml_backend_dev_count(); ++i) {
@@ -125,7 +150,8 @@ Backend::Backend(std::shared_ptr<Backend> first, int aside)
     first_ = std::move(first);
     if (!is_cpu_)
         return;
-    std::lock_guard lock(first_->compute_mutex());
+    std::lock_guard rests(first_->compute_mutex());  // a run of the first one has all threads so far
+    std::lock_guard lock(first_->share_mutex_);
     if (first_->share_)
         throw std::invalid_argument("there is a second backend already");
     share_ = first_->share_ = std::make_shared<ThreadShare>(threads_, aside);
@@ -167,36 +193,28 @@ void Backend::use_threads(int threads) {
     threads_in_use_ = threads;
 }
 
-int Backend::threads_begin() {
-    if (!share_)
-        return threads_;
-    return first_ ? share_->second_begins() : share_->first_begins();
-}
-
-void Backend::threads_end() {
-    if (share_)
-        first_ ? share_->second_ends() : share_->first_ends();
+std::shared_ptr<ThreadShare> Backend::thread_share() const {
+    std::lock_guard lock(share_mutex_);
+    return share_;
 }
 
 void Backend::company_comes() {
-    if (share_)
-        share_->company_comes();
+    if (const auto share = thread_share())
+        share->company_comes();
 }
 
 void Backend::company_goes() {
-    if (share_)
-        share_->company_goes();
+    if (const auto share = thread_share())
+        share->company_goes();
 }
 
 ggml_status Backend::start(ggml_cgraph *graph) {
     if (!is_cpu_) {
         return ggml_backend_graph_compute_async(backend_.get(), graph);
     }
-    const int most = threads_begin();
-    const std::unique_ptr<Backend, void (*)(Backend *)> end(this,
-                                                            [](Backend *backend) { backend->threads_end(); });
+    const ThreadsOfRun granted(thread_share(), first_ != nullptr, threads_);
     const auto begin = ThreadGovernor::Clock::now();
-    use_threads(governor_.threads_for_next_run(begin, most));
+    use_threads(governor_.threads_for_next_run(begin, granted.count()));
     const ggml_status status = ggml_backend_graph_compute(backend_.get(), graph);
     governor_.ran(threads_in_use_, begin, ThreadGovernor::Clock::now());
     return status;
@@ -204,7 +222,8 @@ ggml_status Backend::start(ggml_cgraph *graph) {
 
 Backend::~Backend() {
     if (first_ && share_) {
-        std::lock_guard lock(first_->compute_mutex());
+        // Not waiting for the end of a run: whoever lets go of this one may hold the lock of an interpreter.
+        std::lock_guard lock(first_->share_mutex_);
         first_->share_.reset();
     }
     backend_.reset();

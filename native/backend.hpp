@@ -103,8 +103,7 @@ private:
     explicit Backend(const Options &options);
     ggml_threadpool *pool_of(int threads);
     void use_threads(int threads);
-    int threads_begin();
-    void threads_end();
+    std::shared_ptr<ThreadShare> thread_share() const;
     template <class Function>
     Function procedure(const char *name) const;
 
@@ -120,6 +119,7 @@ private:
     int threads_ = 1;
     int threads_in_use_ = 0;
     ThreadGovernor governor_;
+    mutable std::mutex share_mutex_;
     std::shared_ptr<ThreadShare> share_;  // of the CPU, where there are two
     std::shared_ptr<Backend> first_;      // of a second one
     std::vector<ggml_backend_buffer_type_t> matrix_buffer_types_;

@@ -165,7 +165,7 @@ std::vector<size_t> stored_shape(const FileTensor &tensor) {
 }
 
 nb::ndarray<nb::numpy> weight_array(const GgufFile &file, const std::string &name) {
-    const FileTensor &tensor = file.tensor(name);
+    const FileTensor &tensor = file.weight(name);
     auto array = new_array(stored_shape(tensor), GGML_TYPE_F32);
     int64_t count = 1;
     for (const int64_t size : tensor.shape)
@@ -181,7 +181,7 @@ nb::ndarray<nb::numpy> weight_array(const GgufFile &file, const std::string &nam
 constexpr size_t unlocked_values = 1 << 18;
 
 nb::ndarray<nb::numpy> weight_rows(const GgufFile &file, const std::string &name, const IdArray &ids) {
-    const FileTensor &tensor = file.tensor(name);
+    const FileTensor &tensor = file.weight(name);
     auto array = new_array({ids.shape(0), static_cast<size_t>(tensor.shape[0])}, GGML_TYPE_F32);
     auto *out = static_cast<float *>(array.data());
     // A few rows are read faster than the GIL comes back when other threads wait for it.
@@ -200,11 +200,15 @@ void bind_devices(nb::module_ &m) {
         .def_prop_ro(
             "memory",
             [](const DeviceInfo &info) {
-                const DeviceMemory memory = info.memory();
+                DeviceMemory memory;
+                {
+                    const nb::gil_scoped_release starts_drivers;
+                    memory = info.memory();
+                }
                 return nb::make_tuple(memory.total, memory.free);
             },
             "(total, free) in bytes, 0 where unknown.");
-    m.def("load_backends", &load_backends, "directory"_a,
+    m.def("load_backends", &load_backends, "directory"_a, nb::call_guard<nb::gil_scoped_release>(),
           "Load the backends of a libggml built to find them at run time.");
     m.def("devices", &list_devices, "Every device of this build of GGML.");
     m.def("version", &ggml_version, "The version of GGML.");
@@ -213,22 +217,32 @@ void bind_devices(nb::module_ &m) {
         [](nb::object receiver) {
             if (receiver.is_none())
                 return set_log_sink({});
-            // The log outlives the module: the reference is never given back.
-            PyObject *callable = receiver.release().ptr();
+            // The log may outlive the interpreter, and be written to by a thread that has not got the GIL.
+            const std::shared_ptr<PyObject> callable(receiver.release().ptr(), [](PyObject *object) {
+                if (!Py_IsInitialized())
+                    return;
+                const nb::gil_scoped_acquire acquire;
+                Py_DECREF(object);
+            });
             set_log_sink([callable](LogLevel level, const std::string &line) {
                 if (!Py_IsInitialized())
                     return;
-                nb::gil_scoped_acquire acquire;
+                const nb::gil_scoped_acquire acquire;
                 try {
-                    const nb::handle target(callable);
-                    target(static_cast<int>(level), line);
+                    nb::handle(callable.get())(static_cast<int>(level), line);
                 } catch (const nb::python_error &) {
                     // A log line must not break a computation.
                 }
             });
         },
         "receiver"_a.none(), "Send GGML's log lines to receiver(level, line); None silences them.");
-    const nb::call_guard<nb::gil_scoped_release> waits;
+}
+
+// GGML may log, which takes the GIL, while it computes and while it allocates. So whoever waits for a lock
+// that is held meanwhile does so without the GIL, or both would wait for ever.
+const nb::call_guard<nb::gil_scoped_release> waits;
+
+void bind_backends(nb::module_ &m) {
     nb::class_<ThreadShare>(m, "ThreadShare", "How two backends share the threads of the CPU: for tests.")
         .def(nb::init<int, int>(), "all"_a, "aside"_a)
         .def("first_begins", &ThreadShare::first_begins, waits)
@@ -239,16 +253,15 @@ void bind_devices(nb::module_ &m) {
         .def("company_goes", &ThreadShare::company_goes, waits);
     nb::class_<Backend>(m, "Backend", "A device ready to compute.")
         .def(nb::init<const std::string &, int, int, bool, bool>(), "device"_a, "threads"_a,
-             "poll"_a = default_poll, "exact"_a = false, "stock"_a = false)
+             "poll"_a = default_poll, "exact"_a = false, "stock"_a = false, waits)
         .def_static(
             "beside",
             [](std::shared_ptr<Backend> first, int aside) {
                 return std::make_shared<Backend>(std::move(first), aside);
             },
-            "first"_a, "aside"_a,
+            "first"_a, "aside"_a, waits,
             "A second one for the same device, whose programs run at the same time, `aside` of the CPU's "
-            "threads "
-            "for them.")
+            "threads for them.")
         .def("company_comes", &Backend::company_comes,
              "Of a second one: the first one is busy; until `company_goes`, its threads are left to it.")
         .def("company_goes", &Backend::company_goes)
@@ -349,7 +362,7 @@ void bind_weights(nb::module_ &m) {
                const std::optional<std::string> &instruction_set, const std::optional<std::string> &type) {
                 return weights.matrix(names, instruction_set, optional_type(type));
             },
-            "names"_a, "instruction_set"_a = nb::none(), "dtype"_a = nb::none(),
+            "names"_a, "instruction_set"_a = nb::none(), "dtype"_a = nb::none(), waits,
             "Several names are one matrix; `instruction_set` is one of packed_instruction_sets().")
         .def(
             "can_join",
@@ -357,13 +370,13 @@ void bind_weights(nb::module_ &m) {
                const std::optional<std::string> &type) {
                 return weights.can_join(names, optional_type(type));
             },
-            "names"_a, "dtype"_a = nb::none())
+            "names"_a, "dtype"_a = nb::none(), waits)
         .def(
             "tensor",
             [](Weights &weights, const std::string &name, const std::optional<std::string> &type) {
                 return weights.tensor(name, optional_type(type));
             },
-            "name"_a, "dtype"_a = nb::none())
+            "name"_a, "dtype"_a = nb::none(), waits)
         .def(
             "constant",
             [](Weights &weights, const std::string &name, const FloatArray &values, const std::string &type,
@@ -373,10 +386,12 @@ void bind_weights(nb::module_ &m) {
                     shape.push_back(static_cast<int64_t>(values.shape(d - 1)));
                 if (shape.empty())
                     shape.push_back(1);
-                return weights.constant(name, shape, values.data(), parse_type(type), matrix);
+                const ggml_type parsed = parse_type(type);
+                const nb::gil_scoped_release unlocked;
+                return weights.constant(name, shape, values.data(), parsed, matrix);
             },
             "name"_a, "values"_a, "dtype"_a, "matrix"_a)
-        .def("place", &Weights::place, nb::call_guard<nb::gil_scoped_release>())
+        .def("place", &Weights::place, waits)
         .def_prop_ro("allocated_bytes", &Weights::allocated_bytes)
         .def_prop_ro("mapped_bytes", &Weights::mapped_bytes);
 }
@@ -394,22 +409,24 @@ void bind_graphs(nb::module_ &m) {
         .def("input", &Graph::input, "name"_a, "shape"_a, "dtype"_a = "f32")
         .def("use", &Graph::use, "leaf"_a)
         .def("effect", &Graph::effect, "tensor"_a, "early"_a = false)
-        .def("program", &Graph::program, "outputs"_a);
+        .def("program", &Graph::program, "outputs"_a, waits);
     nb::class_<State>(m, "State", "Named tensors on a device that keep their contents between runs.")
         .def(nb::new_([](std::shared_ptr<Backend> backend, const State::Layout &layout) {
+                 const nb::gil_scoped_release unlocked;
                  return std::make_shared<State>(std::move(backend), layout);
              }),
              "backend"_a, "layout"_a)
         .def("__getitem__", &State::tensor, "name"_a)
         .def_prop_ro("names", &State::names)
         .def_prop_ro("bytes", &State::bytes)
-        .def("zero", &State::zero)
-        .def("copy_from", &State::copy_from, "other"_a)
+        .def("zero", &State::zero, waits)
+        .def("copy_from", &State::copy_from, "other"_a, waits)
         .def(
             "read",
             [](State &state, const std::string &name) {
-                const ggml_tensor *tensor = state.tensor(name).raw;
+                const ggml_tensor *tensor = state.find(name);
                 auto array = new_array(array_shape(tensor), tensor->type);
+                const nb::gil_scoped_release unlocked;
                 state.read(name, array.data(), ggml_nbytes(tensor));
                 return array;
             },
@@ -417,7 +434,8 @@ void bind_graphs(nb::module_ &m) {
         .def(
             "write",
             [](State &state, const std::string &name, const AnyArray &array) {
-                check_array(name, array, state.tensor(name).raw);
+                check_array(name, array, state.find(name));
+                const nb::gil_scoped_release unlocked;
                 state.write(name, array.data(), array.nbytes());
             },
             "name"_a, "array"_a);
@@ -429,6 +447,7 @@ void bind_engine(nb::module_ &module) {
     nb::exception<FileError>(module, "FileError", PyExc_RuntimeError);
     nb::exception<DeviceError>(module, "DeviceError", PyExc_RuntimeError);
     bind_devices(module);
+    bind_backends(module);
     bind_types(module);
     bind_files(module);
     bind_weights(module);

@@ -51,7 +51,8 @@ namespace {
 
 constexpr std::string_view magic = "GGUF";
 constexpr uint32_t oldest_version = 2, newest_version = 3;
-constexpr uint64_t default_alignment = 32;
+// The format wants multiples of 8: then floats and the scales of blocks are aligned, too.
+constexpr uint64_t default_alignment = 32, least_alignment = 8;
 
 std::string printable_start(const uint8_t *data, size_t size) {
     std::string text;
@@ -194,7 +195,7 @@ void GgufFile::read_header() {
         }
         metadata_.push_back(entry);
     }
-    if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
+    if (alignment % least_alignment != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) {
         reader.refuse("an alignment of " + std::to_string(alignment));
     }
     tensors_.reserve(tensor_count);
@@ -277,6 +278,15 @@ const FileTensor &GgufFile::tensor(const std::string &name) const {
     if (found == index_.end())
         throw FileError(path_ + ": the file has no tensor '" + name + "'");
     return tensors_[found->second];
+}
+
+const FileTensor &GgufFile::weight(const std::string &name) const {
+    const FileTensor &found = tensor(name);
+    if (found.type != GGML_TYPE_F32 && ggml_get_type_traits(found.type)->to_float == nullptr) {
+        throw FileError(path_ + ": tensor '" + name + "' is stored as " + ggml_type_name(found.type) +
+                        ", which is no type of weights");
+    }
+    return found;
 }
 
 void to_float32(ggml_type type, const void *source, float *out, int64_t count) {

@@ -79,6 +79,8 @@ public:
     bool contains(const std::string &name) const { return index_.count(name) != 0; }
     // Throws FileError when the file has no such tensor.
     const FileTensor &tensor(const std::string &name) const;
+    // The same of a tensor that is read as weights. Throws FileError for one of integers, say.
+    const FileTensor &weight(const std::string &name) const;
 
     // Rows `ids` of a matrix as float32 [ids, width]; throws std::out_of_range beyond the last row.
     void read_rows(const FileTensor &tensor, const int64_t *ids, size_t count, float *out) const;

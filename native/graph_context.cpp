@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "backend.hpp"
+#include "errors.hpp"
 #include "tensor.hpp"
 
 namespace ggtts {
@@ -39,7 +40,7 @@ void GraphContext::place_leaves() const {
         owner->place();
     for (const ggml_tensor *leaf : leaves_) {
         if (leaf->buffer == nullptr) {
-            throw std::runtime_error("'" + std::string(leaf->name) + "' was not placed on the device");
+            throw DeviceError("'" + std::string(leaf->name) + "' was not placed on the device");
         }
     }
 }

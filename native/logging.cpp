@@ -62,7 +62,7 @@ void set_log_sink(LogSink sink) {
     LogState &state = log_state();
     {
         std::lock_guard lock(state.mutex);
-        state.sink = std::move(sink);
+        state.sink.swap(sink);  // the one before goes without the lock
     }
     ggml_log_set(receive, nullptr);
 }

@@ -125,6 +125,7 @@ void TokenSampler::forbid() {
 // overflow the scores then, and the best score is zero from here on.
 void TokenSampler::apply_temperature() {
     const float highest = scores_[static_cast<std::size_t>(best())];
+    require(std::isfinite(highest), "a logit is beyond all numbers, once it was divided by the penalty");
     for (float &score : scores_) {
         score = (score - highest) / options_.temperature;
     }

@@ -48,8 +48,9 @@ int calling_thread() {
 std::vector<int> process_threads() {
     std::vector<int> ids;
     std::error_code error;
-    for (const auto &entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
-        ids.push_back(std::stoi(entry.path().filename().string()));
+    std::filesystem::directory_iterator entry("/proc/self/task", error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+        ids.push_back(std::stoi(entry->path().filename().string()));
     }
     return ids;
 }

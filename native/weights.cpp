@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
+#include <functional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -18,14 +21,40 @@ constexpr size_t tensors_per_context = 1024;
 // How much of a converted weight is in memory at a time.
 constexpr size_t bytes_of_piece = size_t{16} << 20;
 
-// Fewer rows are not worth starting a thread for.
-constexpr int64_t rows_of_a_thread = 64;
+// So many rows a thread converts before it looks for more.
+constexpr int64_t rows_at_once = 64;
 
 int64_t rows_of(const FileTensor &stored) {
     int64_t rows = 1;
     for (size_t d = 1; d < stored.shape.size(); ++d)
         rows *= stored.shape[d];
     return rows;
+}
+
+// Does the same work in up to so many threads, this one among them: fewer where the system starts no more.
+// What one of them throws is thrown here once all have ended.
+void in_threads(size_t threads, const std::function<void()> &work) {
+    std::exception_ptr failure;
+    std::mutex mutex;
+    const auto guarded = [&] {
+        try {
+            work();
+        } catch (...) {
+            const std::lock_guard lock(mutex);
+            failure = std::current_exception();
+        }
+    };
+    std::vector<std::jthread> helpers;
+    try {
+        while (helpers.size() + 1 < threads)
+            helpers.emplace_back(guarded);
+    } catch (const std::system_error &) {
+        // Those that there are do all of it.
+    }
+    guarded();
+    helpers.clear();
+    if (failure)
+        std::rethrow_exception(failure);
 }
 
 void require_floats(ggml_type type) {
@@ -58,7 +87,7 @@ std::vector<const FileTensor *> Weights::parts_of_matrix(const std::vector<std::
         throw std::invalid_argument("a matrix without a name");
     std::vector<const FileTensor *> parts;
     for (const std::string &name : names) {
-        parts.push_back(&file_->tensor(name));
+        parts.push_back(&file_->weight(name));
         const FileTensor &first = *parts.front(), &part = *parts.back();
         if (parts.size() > 1 && ((part.type != first.type && !type) || part.shape.size() != 2 ||
                                  first.shape.size() != 2 || part.shape[0] != first.shape[0])) {
@@ -125,7 +154,7 @@ Tensor Weights::matrix(const std::vector<std::string> &names,
 
 Tensor Weights::tensor(const std::string &name, std::optional<ggml_type> type) {
     std::lock_guard lock(mutex_);
-    const FileTensor &stored = file_->tensor(name);
+    const FileTensor &stored = file_->weight(name);
     const ggml_type wanted = type.value_or(stored.type);
     const Key key = std::string(ggml_type_name(wanted)) + ":" + name;
     const auto found = known_.find(key);
@@ -237,8 +266,18 @@ void Weights::allocate(ggml_backend_buffer_type_t type, const std::vector<Pendin
     }
     allocated_bytes_ += total;
     buffers_.push_back(std::move(buffer));
-    for (const Pending *pending : group)
-        fill(*pending);
+    auto next = group.begin();
+    try {
+        for (; next != group.end(); ++next)
+            fill(**next);
+    } catch (...) {
+        // A place without contents is none.
+        for (; next != group.end(); ++next) {
+            (*next)->tensor->buffer = nullptr;
+            (*next)->tensor->data = nullptr;
+        }
+        throw;
+    }
 }
 
 void Weights::fill(const Pending &pending) {
@@ -271,8 +310,6 @@ void Weights::fill(const Pending &pending) {
 }
 
 void Weights::fill_converted(const FileTensor &stored, ggml_tensor *tensor, size_t offset) {
-    float nothing = 0;
-    to_float32(stored.type, stored.data, &nothing, 0);  // refuses a type without a float form, in this thread
     const int64_t rows = rows_of(stored);
     const size_t row_bytes = ggml_row_size(tensor->type, tensor->ne[0]);
     const int64_t at_once = std::max(int64_t{1}, static_cast<int64_t>(bytes_of_piece / row_bytes));
@@ -290,65 +327,76 @@ std::vector<uint8_t> Weights::converted_rows(const FileTensor &stored, ggml_type
     const int64_t width = stored.shape.front();
     const size_t stored_row = ggml_row_size(stored.type, width), row_bytes = ggml_row_size(type, width);
     std::vector<uint8_t> result(static_cast<size_t>(count) * row_bytes);
-    const auto convert = [&](int64_t begin, int64_t end) {
+    std::atomic<int64_t> next = 0;
+    const auto convert = [&] {
         std::vector<float> row(static_cast<size_t>(width));
-        for (int64_t r = begin; r < end; ++r) {
-            to_float32(stored.type, stored.data + static_cast<size_t>(first + r) * stored_row, row.data(),
-                       width);
-            const std::vector<uint8_t> converted = from_float32(type, row.data(), 1, width);
-            std::memcpy(result.data() + static_cast<size_t>(r) * row_bytes, converted.data(), row_bytes);
+        for (int64_t begin = next.fetch_add(rows_at_once); begin < count;
+             begin = next.fetch_add(rows_at_once)) {
+            for (int64_t r = begin; r < std::min(begin + rows_at_once, count); ++r) {
+                to_float32(stored.type, stored.data + static_cast<size_t>(first + r) * stored_row, row.data(),
+                           width);
+                const std::vector<uint8_t> converted = from_float32(type, row.data(), 1, width);
+                std::memcpy(result.data() + static_cast<size_t>(r) * row_bytes, converted.data(), row_bytes);
+            }
         }
     };
-    const int64_t share = std::max(rows_of_a_thread, (count + backend_->threads() - 1) / backend_->threads());
-    std::vector<std::jthread> helpers;
-    for (int64_t begin = share; begin < count; begin += share)
-        helpers.emplace_back(convert, begin, std::min(begin + share, count));
-    convert(0, std::min(share, count));
-    helpers.clear();
+    const int64_t shares = (count + rows_at_once - 1) / rows_at_once;
+    in_threads(static_cast<size_t>(std::min<int64_t>(backend_->threads(), shares)), convert);
     return result;
 }
 
 // The matrices of a large model take a second to pack: all threads share them.
-void Weights::pack(const std::vector<Packing> &matrices) {
+void Weights::pack() {
+    try {
+        for (const Packing &packing : to_pack_)
+            packing.matrix->allocate();
+    } catch (const std::bad_alloc &) {
+        size_t total = 0;
+        for (const Packing &packing : to_pack_)
+            total += static_cast<size_t>(packing.matrix->bytes());
+        backend_->refuse_memory("the weights of " + file_->path(), total);
+    }
     std::atomic<size_t> next = 0;
-    const auto work = [&] {
-        for (size_t i = next++; i < matrices.size(); i = next++) {
+    in_threads(std::min(static_cast<size_t>(backend_->threads()), to_pack_.size()), [&] {
+        for (size_t i = next++; i < to_pack_.size(); i = next++) {
             int64_t row = 0;
-            for (const FileTensor *stored : matrices[i].stored) {
+            for (const FileTensor *stored : to_pack_[i].stored) {
                 const int64_t rows = rows_of(*stored);
-                matrices[i].matrix->pack(row, rows, stored->data);
+                to_pack_[i].matrix->pack(row, rows, stored->data);
                 file_->mapping().release(stored->data, stored->bytes);
                 row += rows;
             }
         }
-    };
-    std::vector<std::jthread> helpers;
-    for (size_t i = 1; i < std::min(static_cast<size_t>(backend_->threads()), matrices.size()); ++i) {
-        helpers.emplace_back(work);
-    }
-    work();
-    helpers.clear();
-    for (const Packing &packing : matrices) {
+    });
+    for (const Packing &packing : to_pack_)
         allocated_bytes_ += static_cast<size_t>(packing.matrix->bytes());
-    }
+    to_pack_.clear();
 }
 
+// What fails keeps waiting, and with it all that was not reached: there may be more memory the next time.
 void Weights::place() {
     std::lock_guard lock(mutex_);
-    pack(std::exchange(to_pack_, {}));
-    // Whatever fails below is not tried again: a graph that reads an unplaced weight is refused.
+    pack();
     std::vector<Pending> waiting;
     waiting.swap(pending_);
-    std::map<ggml_backend_buffer_type_t, std::vector<Pending *>> groups;
-    for (Pending &pending : waiting) {
-        if (can_stay_mapped(pending)) {
-            map_in_place(pending);
-        } else {
-            groups[pending.buffer_type].push_back(&pending);
+    try {
+        std::map<ggml_backend_buffer_type_t, std::vector<Pending *>> groups;
+        for (Pending &pending : waiting) {
+            if (can_stay_mapped(pending)) {
+                map_in_place(pending);
+            } else {
+                groups[pending.buffer_type].push_back(&pending);
+            }
         }
+        for (const auto &[type, group] : groups)
+            allocate(type, group);
+    } catch (...) {
+        for (Pending &pending : waiting) {
+            if (pending.tensor->buffer == nullptr)
+                pending_.push_back(std::move(pending));
+        }
+        throw;
     }
-    for (const auto &[type, group] : groups)
-        allocate(type, group);
 }
 
 }  // namespace ggtts

@@ -29,7 +29,8 @@ public:
     // The left operand of matrix products: may be stored in a repacked layout. Several names are one matrix
     // with the rows of all of them, one below the other. `instruction_set` is one of those that
     // kernels::PackedMatrix knows, and matters where the matrix is packed; without it, the best is taken.
-    // With a float type, the values are converted to it, and the matrix is not packed.
+    // With a float type, the values are converted to it, and the matrix is not packed. Like `tensor` it
+    // throws FileError for what is missing in the file, or is no weight.
     Tensor matrix(const std::vector<std::string> &names, const std::optional<std::string> &instruction_set,
                   std::optional<ggml_type> type);
     // Whether several matrices can be used as one without a second copy in memory.
@@ -40,8 +41,8 @@ public:
     Tensor constant(const std::string &name, const std::vector<int64_t> &shape, const float *values,
                     ggml_type type, bool as_matrix);
 
-    // Gives every tensor asked for since the last call its memory and contents. Throws DeviceError when it
-    // does not fit.
+    // Gives every tensor asked for since the last call its memory and contents. Throws DeviceError when they
+    // do not fit: then they are tried again the next time.
     void place() override;
 
     // Bytes on the device beyond what stays mapped, and bytes used in place.
@@ -76,7 +77,7 @@ private:
     void fill_converted(const FileTensor &stored, ggml_tensor *tensor, size_t offset);
     std::vector<uint8_t> converted_rows(const FileTensor &stored, ggml_type type, int64_t first,
                                         int64_t count) const;
-    void pack(const std::vector<Packing> &matrices);
+    void pack();
     Tensor leaf(const Tensor &known) {
         return {known.raw, nullptr, shared_from_this(), known.matrix_only, known.packed};
     }

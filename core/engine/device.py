@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import libggml
@@ -30,9 +32,11 @@ class Device:
     memory_free: int
 
 
+@cache
 def load_ggml() -> None:
-    """Send GGML's log to Python's `logging` and load backends that are separate libraries. Safe to repeat."""
+    """Send GGML's log to Python's `logging` until the program ends, and load backends that are separate libraries."""
     _native.set_log(_ggml_logger.log)
+    atexit.register(_native.set_log, None)  # or it would keep whatever the handlers of the log know
     package = Path(next(iter(libggml.__path__)))
     for folder in ("lib64", "lib", "bin"):
         if (package / folder).is_dir():

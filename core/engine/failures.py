@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from ggtts._native import DeviceError, FileError
 
 from ..errors import EngineError, ModelFileError
 
 
-@contextmanager
-def native_failures() -> Iterator[None]:
+class _NativeFailures:
+    """A context manager without any state, as every run of a program passes through it."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, FileError):
+            raise ModelFileError(str(error)) from error
+        if isinstance(error, DeviceError):
+            raise EngineError(str(error)) from error
+
+
+_NATIVE_FAILURES = _NativeFailures()
+
+
+def native_failures() -> _NativeFailures:
     """Raise ModelFileError for a file that cannot be used, and EngineError for a device that failed."""
-    try:
-        yield
-    except FileError as error:
-        raise ModelFileError(str(error)) from error
-    except DeviceError as error:
-        raise EngineError(str(error)) from error
+    return _NATIVE_FAILURES

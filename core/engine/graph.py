@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ggtts import _native
 
 from .failures import native_failures
+from .program import Program
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -39,11 +40,12 @@ class Graph:
         """
         self._graph.effect(tensor, early)
 
-    def program(self, outputs: Mapping[str, _native.Tensor]) -> _native.Program:
+    def program(self, outputs: Mapping[str, _native.Tensor]) -> Program:
         """End the graph: place pending weights, allocate, and return what replays it.
 
-        Calling the program takes one array per input and returns one array per output, of the reversed shape
-        without its leading ones. Raises EngineError when the device lacks memory or cannot run an operation.
+        Raises:
+            EngineError: the device lacks memory, or cannot run an operation.
+            ValueError: the outputs are none of this graph, or it became a program before.
         """
         with native_failures():
-            return self._graph.program(list(outputs.items()))
+            return Program(self._graph.program(list(outputs.items())))

@@ -12,12 +12,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EngineError, UsageError
 from ..limits import GUIDANCE, LAYER_PENALTY, MOST_STEPS, NOISE, SHIFT
+from ..speech.requests import require_kinds
 from .backbone import Backbone
 from .noise import Noise, PhiloxNoise, PlaceArray, gumbel
 from .prompt import IntArray, OmniPrompt
@@ -31,6 +33,15 @@ KEPT_PROGRAMS = 4
 LOWEST_SCORE = np.float32(-1e30)
 LIKELY_SHARE = 0.1
 """Share of the codes, the most likely ones, that a class temperature draws from."""
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "steps": (Integral,),
+    **dict.fromkeys(
+        ("guidance", "t_shift", "layer_penalty", "position_temperature", "class_temperature"), (Real,)
+    ),
+    "cfg_compat": (bool,),
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ class MaskGitOptions:
             and the eager attention of the official package do; the package as shipped does not.
 
     Raises:
-        UsageError: a value is outside its range.
+        UsageError: a value is no number, or outside its range.
     """
 
     steps: int = 32
@@ -60,6 +71,7 @@ class MaskGitOptions:
     cfg_compat: bool = False
 
     def __post_init__(self) -> None:
+        require_kinds(self, _KINDS)
         if not 1 <= self.steps <= MOST_STEPS:
             raise UsageError(
                 f"{self.steps} steps are not usable: there must be at least 1, at most {MOST_STEPS}"

@@ -5,13 +5,21 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any
 
 from ..errors import UsageError
 from ..formats.omnivoice import OmniVoiceFile
 from ..limits import SPEED
 from ..sampling.philox import resolve_seed
-from ..speech.requests import request_fields, require_codes, require_no_options, require_words
+from ..speech.requests import (
+    NONE,
+    request_fields,
+    require_codes,
+    require_kinds,
+    require_no_options,
+    require_words,
+)
 from .duration import Pace, SpokenLength, spoken_length
 from .finishing import USUAL_FINISHING, Finishing
 from .languages import resolve_language
@@ -38,6 +46,7 @@ class Chunking:
     threshold: float = 30.0
 
     def __post_init__(self) -> None:
+        require_kinds(self, {"seconds": (Real,), "threshold": (Real,)})
         for name, value in (("chunk duration", self.seconds), ("chunk threshold", self.threshold)):
             if not math.isfinite(value):
                 raise UsageError(f"{name} {value} is not usable: it must be a number of seconds")
@@ -72,6 +81,21 @@ class OmniSpeechRequest:
     seed: int | None = None
     chunking: Chunking = field(default_factory=Chunking)
     finishing: Finishing = USUAL_FINISHING
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "language": (str, NONE),
+    "instruct": (str, NONE),
+    "voice": (Voice, NONE),
+    "duration": (Real, NONE),
+    "speed": (Real, NONE),
+    "denoise": (bool,),
+    "generation": (MaskGitOptions,),
+    "seed": (Integral, NONE),
+    "chunking": (Chunking,),
+    "finishing": (Finishing,),
+}
 
 
 @dataclass(frozen=True)
@@ -131,6 +155,7 @@ def resolve_omni_request(
     Raises:
         UsageError: the request cannot be right for this model.
     """
+    require_kinds(request, _KINDS)
     require_words(request.text)
     if request.speed is not None:
         SPEED.require("speed", request.speed)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..audio.levels import QUIET_RMS
-from ..errors import UsageError
 from ..formats import rvq
 from ..formats.voice_notes import VoiceNotes, write_notes
+from ..speech.requests import reference_codes, require_transcript
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,18 +33,8 @@ class Voice:
     rms: float | None = None
 
     def __post_init__(self) -> None:
-        codes = np.asarray(self.codes)
-        if codes.ndim != 2 or not codes.size or not np.issubdtype(codes.dtype, np.integer):
-            raise UsageError(
-                f"codes are integers [frames, codebooks], not {codes.dtype} of shape {codes.shape}"
-            )
-        if not self.text.strip():
-            raise UsageError(
-                "the transcript (--ref-text) is empty: it has to be what is said in the recording"
-            )
-        unchangeable = codes.astype(np.int32)
-        unchangeable.flags.writeable = False
-        object.__setattr__(self, "codes", unchangeable)
+        require_transcript(self.text)
+        object.__setattr__(self, "codes", reference_codes(self.codes))
 
     @property
     def loudness(self) -> float:

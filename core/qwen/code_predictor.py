@@ -77,6 +77,8 @@ class CodePredictor:
 
     @cached_property
     def _kernel(self) -> KernelPredictor | None:
+        if self.config.arithmetic != USUAL:
+            return None  # it computes in its own way only
         return KernelPredictor.open(self.engine, self._weights, self._file, self.embeddings)
 
     def session(self, kv_type: str = "f16") -> FrameSession:

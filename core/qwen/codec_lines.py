@@ -170,11 +170,13 @@ class OwnLine(CodecLine):
     def close(self) -> None:
         """End the stream, when the piece at hand is done."""
         worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.shutdown(wait=True, cancel_futures=True)
-            assert self._engine is not None
-            self._engine.company_goes()
-        self._stream.close()
+        try:
+            if worker is not None:
+                worker.shutdown(wait=True, cancel_futures=True)
+        finally:  # Ctrl-C may come while it waits
+            if worker is not None and self._engine is not None:
+                self._engine.company_goes()
+            self._stream.close()
 
 
 class BatchLines:

@@ -144,7 +144,7 @@ def _known(choices: Sequence[Choose]) -> list[SampledChoice] | None:
 
 
 class KernelBatch:
-    """`CodePredictorBatch` on the kernel; choices that it does not know, and those only, are made on the host."""
+    """`CodePredictorBatch` on the kernel; frames one of whose choices it does not know run as programs."""
 
     def __init__(self, kernel: KernelPredictor, make_programs: Callable[[], FrameBatch]) -> None:
         self._kernel = kernel

@@ -21,7 +21,7 @@ from ..nn.config import USUAL, Arithmetic
 from ..speech.calls import alone
 from ..speech.lockstep import Task
 from ..speech.observer import Observer, Observers
-from ..speech.requests import require_no_options
+from ..speech.requests import require_no_options, require_transcript
 from ..speech.scheduler import Scheduler
 from ..speech.speeches import Speeches
 from ..speech.stream import Account, AudioChunk, SpeechStream
@@ -52,7 +52,7 @@ from .speaking import Speaking, pieces_of_request
 from .speech import Speech, whole_speech
 from .talker import Talker
 from .text_projection import TextProjection
-from .voice import Voice, require_transcript
+from .voice import Voice
 from .voice_encoders import Recording, VoiceEncoders
 
 __all__ = [
@@ -78,8 +78,8 @@ KV_TYPES = ("f16", "f32")
 class QwenTTS(Closing):
     """A talker and its codec, ready to speak.
 
-    Usable from several threads: each utterance has a session of its own, and all share the weights. As a context
-    manager it lets go of both files at the end.
+    Usable from several threads: each utterance has a session of its own, and all share the weights. A context manager
+    that closes it.
     """
 
     def __init__(
@@ -286,7 +286,7 @@ class QwenTTS(Closing):
         Raises:
             UsageError: the request cannot be right for this model.
         """
-        cadence = Cadence(STREAM_FRAMES if stream_frames is None else stream_frames)
+        cadence = self._cadence(STREAM_FRAMES if stream_frames is None else stream_frames, ramp=True)
         resolved, watcher = self._resolved(request, options), observer or Observer()
         if _in_lockstep(resolved, watcher, parallel):
             return self._lockstep(resolved, stream_frames, watcher, Account(), parallel)
@@ -308,19 +308,17 @@ class QwenTTS(Closing):
             request: what to say and how, or the text alone, with `options` as in `resolve`.
             on_frame: called with the number of frames so far after each of them.
             observer: is told about pieces, frames and, if it wants them, stages of the model.
-            codec_chunk_frames: how many frames the codec decodes at once; changes memory and nothing else.
-                [300]
-                Where it decodes meanwhile, not more than 16.
+            codec_chunk_frames: how many frames go to the codec at once, 16 at most where it works meanwhile; changes
+                memory and nothing else.  [300]
             parallel: how many pieces of a long text are spoken at once; see `stream`.
 
         Raises:
             UsageError: the request cannot be right for this model.
             EngineError: the device failed or ran out of memory.
         """
-        most_frames = CHUNK_FRAMES if codec_chunk_frames is None else codec_chunk_frames
-        if self._beside is not None:
-            most_frames = min(most_frames, self._equipment.decoder.widest)
-        cadence = Cadence(most_frames, ramp=False)
+        cadence = self._cadence(
+            CHUNK_FRAMES if codec_chunk_frames is None else codec_chunk_frames, ramp=False
+        )
         watching = [*([observer] if observer else []), *([_FrameCounter(on_frame)] if on_frame else [])]
         resolved, watcher, account = self._resolved(request, options), Observers(*watching), Account(codes=[])
         if _in_lockstep(resolved, watcher, parallel):
@@ -391,6 +389,12 @@ class QwenTTS(Closing):
             return self.resolve(request, **options)
         require_no_options(options, "a resolved request")
         return request
+
+    def _cadence(self, most: int, *, ramp: bool) -> Cadence:
+        """Return that of a speech by itself: a codec that works meanwhile should not have to wait for more frames than
+        it decodes at once."""
+        widest = most if self._beside is None else self._equipment.decoder.widest
+        return Cadence(min(most, widest), ramp=ramp)
 
     def _batch(self, size: int) -> tuple[Equipment, QwenScheduler]:
         """Return equipment whose sessions make their calls together, and the scheduler that makes them."""

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from ..errors import ModelFileError, UsageError, unknown_value
 from ..formats.qwen import GenerationDefaults, Speaker, TalkerFile
 from ..limits import LARGEST_COUNT
 from ..sampling import SamplingOptions, resolve_seed
-from ..speech.requests import request_fields, require_codes, require_no_options, require_words
+from ..speech.requests import (
+    NONE,
+    request_fields,
+    require_codes,
+    require_kinds,
+    require_no_options,
+    require_words,
+)
 from .voice import Voice
 
 Value = TypeVar("Value")
@@ -160,7 +167,8 @@ def resolve_request(
         UsageError: the request cannot be right for this model.
         ModelFileError: the dialect of the speaker is missing in the file.
     """
-    _check_kinds(request)
+    require_kinds(request, _KINDS)
+    require_kinds(request.sampling, _SAMPLING_KINDS)
     require_words(request.text)
     if not 1 <= request.max_frames <= LARGEST_COUNT:
         raise UsageError(
@@ -197,28 +205,22 @@ def resolve_request(
     )
 
 
-_TEXT_OR_NONE = (str, type(None))
 _KINDS: dict[str, tuple[type, ...]] = {
     "text": (str,),
     "language": (str,),
-    "speaker": _TEXT_OR_NONE,
-    "instruct": _TEXT_OR_NONE,
+    "speaker": (str, NONE),
+    "instruct": (str, NONE),
     "sampling": (Sampling,),
     "max_frames": (Integral,),
-    "voice": (Voice, type(None)),
-    "split": (Integral, type(None)),
+    "voice": (Voice, NONE),
+    "split": (Integral, NONE),
 }
-
-
-def _check_kinds(request: SpeechRequest) -> None:
-    """Refuse what would only be noticed far from where it was given, by callers that no type checker watches."""
-    values = [(name, getattr(request, name), kinds) for name, kinds in _KINDS.items()]
-    for name, value, kinds in values:
-        if not isinstance(value, kinds):
-            expected = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
-            raise UsageError(f"{name} is {value!r}, which is no {expected}")
-    if not isinstance(request.sampling.seed, (Integral, type(None))):
-        raise UsageError(f"seed is {request.sampling.seed!r}, which is no whole number")
+_SAMPLING_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(
+        ("temperature", "top_p", "repetition_penalty", "sub_temperature", "sub_top_p"), (Real, NONE)
+    ),
+    **dict.fromkeys(("top_k", "sub_top_k", "seed"), (Integral, NONE)),
+}
 
 
 def require_base_model(file: TalkerFile) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..formats import rvq, spk
-
-Scalar = TypeVar("Scalar", np.float32, np.int32)
+from ..speech.requests import reference_codes, require_transcript
 
 
 class Cloner(Protocol):
@@ -43,7 +42,8 @@ class Voice:
     text: str | None = None
 
     def __post_init__(self) -> None:
-        embedding = _unchangeable(np.array(self.embedding, np.float32))
+        embedding = np.array(self.embedding, np.float32)
+        embedding.flags.writeable = False
         if embedding.ndim != 1 or not embedding.size:
             raise UsageError(f"a speaker embedding is one vector, not an array of shape {embedding.shape}")
         if not np.isfinite(embedding).all():
@@ -57,7 +57,7 @@ class Voice:
                 else "--ref-rvq needs --ref-text: what is said in the recording"
             )
         if self.codes is not None:
-            object.__setattr__(self, "codes", _checked_codes(self.codes))
+            object.__setattr__(self, "codes", reference_codes(self.codes))
 
     @property
     def in_context(self) -> bool:
@@ -97,25 +97,3 @@ class Voice:
         spk.write(Path(spk_path), self.embedding)
         if rvq_path is not None and self.codes is not None:
             rvq.write(Path(rvq_path), self.codes)
-
-
-def require_transcript(text: str | None) -> None:
-    """Check that a transcript, if there is one, says something.
-
-    Raises:
-        UsageError: it is blank.
-    """
-    if text is not None and not text.strip():
-        raise UsageError("the transcript (--ref-text) is empty: it has to be what is said in the recording")
-
-
-def _checked_codes(codes: NDArray[np.int32]) -> NDArray[np.int32]:
-    array = np.asarray(codes)
-    if array.ndim != 2 or not array.size or not np.issubdtype(array.dtype, np.integer):
-        raise UsageError(f"codes are integers [frames, codebooks], not {array.dtype} of shape {array.shape}")
-    return _unchangeable(array.astype(np.int32))
-
-
-def _unchangeable(values: NDArray[Scalar]) -> NDArray[Scalar]:
-    values.flags.writeable = False
-    return values

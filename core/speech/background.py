@@ -91,7 +91,7 @@ class Background(Generic[Argument, Result]):
             self._waiting.clear()
             self._changed.notify_all()
             thread = self._thread
-        if thread is not None:
+        if thread is not None and not self.is_here:
             thread.join()
         self.company(False)
 

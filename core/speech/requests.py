@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,27 @@ def require_no_options(options: Mapping[str, Any], request: str) -> None:
         raise TypeError(f"{request} is complete: {', '.join(options)} cannot be given besides")
 
 
+NONE = type(None)
+_KIND_NAMES = {NONE: "None", bool: "True or False", Integral: "whole number", Real: "number"}
+
+
+def require_kinds(options: object, kinds: Mapping[str, tuple[type, ...]]) -> None:
+    """Refuse what would only be noticed far from where it was given, by callers that no type checker watches.
+
+    Args:
+        options: a request, or a part of one.
+        kinds: by the names of its fields, what each may be.
+
+    Raises:
+        UsageError: a field is something else; the message names it.
+    """
+    for name, accepted in kinds.items():
+        value = getattr(options, name)
+        if not isinstance(value, accepted):
+            expected = " or ".join(_KIND_NAMES.get(kind, kind.__name__) for kind in accepted)
+            raise UsageError(f"{name} is {value!r}, which is no {expected}")
+
+
 def require_words(text: str) -> None:
     """Refuse a blank text.
 
@@ -53,6 +75,32 @@ def require_words(text: str) -> None:
     """
     if not text.strip():
         raise UsageError("nothing to say: the text is empty")
+
+
+def require_transcript(text: str | None) -> None:
+    """Refuse a blank transcript of a recording; None is none at all.
+
+    Raises:
+        UsageError: it is blank.
+    """
+    if text is not None and not text.strip():
+        raise UsageError("the transcript (--ref-text) is empty: it has to be what is said in the recording")
+
+
+def reference_codes(codes: NDArray[Any]) -> NDArray[np.int32]:
+    """Return the codes of a recording, [frames, codebooks], as a voice keeps them: a copy that cannot be changed.
+
+    Raises:
+        UsageError: they are no such array.
+    """
+    given = np.asarray(codes)
+    if given.ndim != 2 or not given.size or not np.issubdtype(given.dtype, np.integer):
+        raise UsageError(f"codes are integers [frames, codebooks], not {given.dtype} of shape {given.shape}")
+    kept = given.astype(np.int32)
+    if (kept != given).any():
+        raise UsageError(f"codes from {given.min()} to {given.max()} are none that a codec makes")
+    kept.flags.writeable = False
+    return kept
 
 
 def require_codes(codes: NDArray[np.int32], codebooks: int, entries: int) -> None:

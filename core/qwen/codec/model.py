@@ -35,8 +35,8 @@ PIECE_FRAMES = 64
 class Codec(Closing):
     """The Qwen3-TTS codec, and the speaker encoder of a base talker beside it.
 
-    Each network is loaded when it is first needed. Usable from several threads, which share the weights. As a
-    context manager it lets go of everything at the end.
+    Each network is loaded when it is first needed. Usable from several threads, which share the weights. A
+    context manager that closes it.
 
     Attributes:
         engine: the device it runs on.

@@ -237,3 +237,71 @@ def test_a_graph_without_memory_is_an_error_not_an_abort() -> None:
     command = [sys.executable, "-c", WITHOUT_MEMORY]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr
+
+
+MEMORY_LOST_BEFORE_A_RUN = """
+import resource
+import numpy as np
+from ggtts.core.engine import Engine
+from ggtts.core.errors import EngineError
+graph = Engine("cpu", threads=1).graph()
+x = graph.input("x", (1 << 20, 1))
+program = graph.program({"y": x.repeat(1 << 20, 128).sqr().sum_rows()})
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+try:
+    program(x=np.ones(1 << 20, np.float32))
+except EngineError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the size of a process")
+def test_a_device_that_fails_during_a_run_is_an_engine_error() -> None:
+    """What has room when it is built may have none when it runs: memory is taken as late as that."""
+    command = [sys.executable, "-c", MEMORY_LOST_BEFORE_A_RUN]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "no room for the intermediate results" in done.stdout
+
+
+LOGGED_DURING_A_RUN = """
+import logging, resource, threading
+import numpy as np
+from ggtts.core.engine import Engine
+from ggtts.core.errors import EngineError
+
+engine = Engine("cpu", threads=1)
+state = engine.state({"kept": ((4,), "f32")})
+asked = threading.Event()
+
+def zero():
+    asked.set()
+    state.zero()  # waits for the run, which waits for Python to take its line
+
+class Receiver(logging.Handler):
+    def emit(self, record):
+        if not asked.is_set():
+            threading.Thread(target=zero).start()
+            asked.wait()
+
+logging.getLogger("ggtts.ggml").addHandler(Receiver())
+graph = engine.graph()
+x = graph.input("x", (1 << 20, 1))
+program = graph.program({"y": x.repeat(1 << 20, 128).sqr().sum_rows()})
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+try:
+    program(x=np.ones(1 << 20, np.float32))
+except EngineError:
+    print("both went on")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the size of a process")
+def test_a_line_of_the_log_and_a_thread_that_waits_for_the_device_do_not_wait_for_each_other() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOGGED_DURING_A_RUN], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert (done.returncode, done.stdout) == (0, "both went on\n"), done.stderr
+    assert "leaked" not in done.stderr  # what the handlers of the log know goes before the program ends

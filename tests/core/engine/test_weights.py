@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import gguf
@@ -244,3 +246,83 @@ def test_files_that_are_not_models(engine: Engine, path: Path, tmp_path: Path) -
         assert name in str(caught.value)
     with pytest.raises(ModelFileError, match="but a folder"):
         engine.weights(tmp_path)
+
+
+def test_integers_are_no_weights(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "integers.gguf"
+    writer = gguf.GGUFWriter(path, "test-architecture")
+    writer.add_tensor("ids", np.arange(64, dtype=np.int32).reshape(2, 32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    weights = engine.weights(path)
+    for ask in (
+        lambda: weights.tensor("ids", "f32"),
+        lambda: weights.tensor("ids"),
+        lambda: weights.matrix("ids"),
+        lambda: weights.array("ids"),
+        lambda: weights.rows("ids", [0]),
+    ):
+        with pytest.raises(ModelFileError, match="'ids' is stored as i32, which is no type of weights"):
+            ask()
+
+
+@pytest.mark.parametrize("alignment", [0, 1, 4, 24])
+def test_an_alignment_that_the_format_does_not_know_is_refused(
+    engine: Engine, tmp_path: Path, alignment: int
+) -> None:
+    path = tmp_path / "unaligned.gguf"
+    writer = gguf.GGUFWriter(path, "test-architecture")
+    writer.add_uint32("general.alignment", alignment)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    with pytest.raises(ModelFileError, match=f"an alignment of {alignment}"):
+        engine.weights(path)
+
+
+WITHOUT_ROOM = """
+import resource, sys
+import numpy as np
+from ggtts.core.engine import Engine
+from ggtts.core.errors import EngineError
+
+engine = Engine("cpu", threads=2)
+weights = engine.weights(sys.argv[1])
+
+def product():
+    graph = engine.graph()
+    x = graph.input("x", (1024, 1))
+    name = sys.argv[2]
+    y = weights.matrix(name) @ x if name == "q8_0" else weights.tensor(name, "f32") @ x
+    return graph.program({"y": y})(x=np.ones(1024, np.float32))["y"]
+
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (16 << 20), resource.RLIM_INFINITY))
+for _ in range(2):
+    try:
+        product()
+    except EngineError as error:
+        print("no room for the weights" in str(error))
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(np.abs(product() - 1024).max() < 1)
+"""
+
+
+@pytest.mark.cpu_only
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the size of a process")
+@pytest.mark.parametrize("kind", ["f16", "q8_0"])
+def test_weights_that_find_no_room_are_tried_again(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "model.gguf"
+    writer = gguf.GGUFWriter(path, "test-architecture")
+    writer.add_tensor(
+        kind, gguf.quantize(np.ones((1 << 14, 1024), np.float32), QUANTISED[kind]), raw_dtype=QUANTISED[kind]
+    )
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    command = [sys.executable, "-c", WITHOUT_ROOM, str(path), kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["True"] * 3), done.stderr

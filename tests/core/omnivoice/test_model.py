@@ -283,11 +283,22 @@ def test_codes_of_another_model_are_refused(model: OmniVoice, tmp_path: Path) ->
         ({"steps": 0}, "at least 1"),
         ({"guidance": float("nan")}, "guidance"),
         ({"duration": 1e6}, "too long"),
+        ({"steps": "many"}, "steps is 'many', which is no whole number"),
+        ({"guidance": None}, "guidance is None, which is no number"),
+        ({"seed": "7"}, "seed is '7', which is no whole number or None"),
+        ({"voice": "me.wav"}, "voice is 'me.wav', which is no Voice or None"),
+        ({"duration": "long"}, "duration is 'long', which is no number or None"),
+        ({"chunking": 15.0}, "chunking is 15.0, which is no Chunking"),
     ],
 )
 def test_what_cannot_be_right_is_refused(model: OmniVoice, options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         model.speak(str(options.pop("text", "Hello.")), **options)
+
+
+def test_a_text_is_a_string(model: OmniVoice) -> None:
+    with pytest.raises(UsageError, match="text is None, which is no str"):
+        model.speak(None)  # type: ignore[arg-type]
 
 
 def test_unknown_options_are_named(model: OmniVoice) -> None:

@@ -12,8 +12,9 @@ from ggtts import _native
 from ggtts.core.engine import Engine
 from ggtts.core.engine.predictor_plan import ComputedFrames, FrameDraw, PredictorPlan
 from ggtts.core.errors import EngineError
+from ggtts.core.nn.config import USUAL, Arithmetic
 from ggtts.core.qwen.choices import Choose, SampledChoice
-from ggtts.core.qwen.code_predictor import CodePredictorSession
+from ggtts.core.qwen.code_predictor import CodePredictor, CodePredictorSession
 from ggtts.core.qwen.code_predictor_batch import CodePredictorBatch
 from ggtts.core.qwen.expanded_frame import ExpandedFrame
 from ggtts.core.qwen.generation import FrameSampler
@@ -269,6 +270,25 @@ def test_a_state_that_is_no_number(plan: PredictorPlan, model: Parts) -> None:
     assert isinstance(fine, ExpandedFrame)
     assert isinstance(astray, EngineError)
     assert str(astray).startswith("the model went astray at frame 1, codebook 1: ")
+
+
+@pytest.mark.parametrize(
+    ("arithmetic", "kernels"),
+    [(USUAL, 1), (Arithmetic(plain_attention=True), 0), (Arithmetic(clamp_float16=True), 0)],
+)
+def test_other_ways_of_computing_run_as_programs(
+    engine: Engine,
+    path: Path,
+    model: Parts,
+    monkeypatch: pytest.MonkeyPatch,
+    arithmetic: Arithmetic,
+    kernels: int,
+) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr(KernelPredictor, "open", lambda *arguments: opened.append(arguments))
+    weights = engine.weights(path)
+    assert CodePredictor(weights, model.file, model.embeddings, engine, arithmetic).kernel is None
+    assert len(opened) == kernels
 
 
 def test_what_the_kernel_does_not_fit(

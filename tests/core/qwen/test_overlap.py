@@ -105,6 +105,15 @@ def test_the_same_samples(model: QwenTTS, plain: QwenTTS, number: int) -> None:
     assert helpers() == []
 
 
+def test_who_wants_large_chunks_does_not_keep_the_codec_waiting(model: QwenTTS, plain: QwenTTS) -> None:
+    """As a command asks for them that writes a file, for which nobody waits."""
+    asked = {**LONG, "stream_frames": 300}
+    with model.stream("Some words.", **asked) as stream, plain.stream("Some words.", **asked) as other:
+        chunks, others = list(stream), list(other)
+    assert max(chunk.frames for chunk in others) > 16 == max(chunk.frames for chunk in chunks)
+    assert same(samples(chunks), samples(others))
+
+
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_the_same_samples_in_batches(model: QwenTTS, plain: QwenTTS, size: int) -> None:
     expected = [plain.speak(text, **options(number)).samples for number, (text, _) in enumerate(LINES)]

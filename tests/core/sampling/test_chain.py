@@ -47,6 +47,15 @@ def test_penalty_lowers_negative_scores_too() -> None:
     assert draw.probabilities(logits(-1.0, -1.5)) == pytest.approx(expected / expected.sum())
 
 
+def test_a_penalty_that_makes_a_logit_infinite_is_told() -> None:
+    draw = sampler(SamplingOptions(repetition_penalty=1e-6))
+    values = logits(0, 3e38)
+    draw.sample(values, 0)
+    with pytest.raises(ValueError, match="beyond all numbers"):
+        draw.sample(values, 1)
+    assert draw.drawn == 1
+
+
 def test_end_token_is_impossible_before_the_minimum_length() -> None:
     draw = sampler(rules=TokenRules(end_token=2, minimum_tokens=2))
     values = logits(0, 1, 9)

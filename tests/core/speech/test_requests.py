@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ggtts.core.errors import UsageError
-from ggtts.core.speech.requests import request_fields, require_codes, require_words
+from ggtts.core.speech.requests import reference_codes, request_fields, require_codes, require_words
 
 
 @dataclass(frozen=True)
@@ -62,3 +62,27 @@ def test_codes_of_another_model(codes: np.ndarray, told: str) -> None:
 
 def test_codes_of_the_model() -> None:
     require_codes(np.array([[0, 63]], np.int32), 2, 64)
+
+
+def test_codes_of_a_voice_cannot_change() -> None:
+    given = np.arange(6).reshape(3, 2)
+    codes = reference_codes(given)
+    assert codes.dtype == np.int32
+    with pytest.raises(ValueError, match="read-only"):
+        codes[0, 0] = 1
+    given[0, 0] = 5
+    assert codes[0, 0] == 0
+
+
+@pytest.mark.parametrize(
+    ("codes", "message"),
+    [
+        (np.zeros((2, 2)), "not float64 of shape"),
+        (np.zeros(4, np.int32), r"of shape \(4,\)"),
+        (np.zeros((0, 4), np.int32), "of shape"),
+        (np.full((1, 2), 2**32 + 5), "codes from 4294967301 to 4294967301 are none"),
+    ],
+)
+def test_what_are_no_codes(codes: np.ndarray, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        reference_codes(codes)
