@@ -12,7 +12,7 @@ from pathlib import Path
 from ..core.audio.formats import FORMATS, STANDARD_STREAM, WAV16, AudioFormat, choose_format
 from ..core.errors import AudioFileError, UsageError
 from .files import identity, same_file
-from .streams import INPUT_NAME, binary_input
+from .streams import INPUT_NAME, binary_input, input_errors
 
 CODES_SUFFIX, EMBEDDING_SUFFIX = ".rvq", ".spk"
 AUDIO_SUFFIXES = (
@@ -121,7 +121,9 @@ def _sources(name: str, naming: Naming) -> Iterator[Source]:
         stream = binary_input("audio or codes")
         if stream.isatty():
             raise UsageError("standard input is a terminal: pipe audio or codes in")
-        yield Source(INPUT_NAME, data=stream.read())
+        with input_errors():
+            data = stream.read()
+        yield Source(INPUT_NAME, data=data)
     elif path.is_dir():
         yield from _files_in(path, naming)
     elif path.is_file():

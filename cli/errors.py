@@ -5,22 +5,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
 
 from ..core.errors import GgttsError
+from .interruption import interruptible
 
 SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
 TRACEBACK_VARIABLE = "GGTTS_TRACEBACK"
 """Environment variable that asks for the traceback of an internal error."""
+_NO_ROOM = tuple(
+    getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EROFS") if hasattr(errno, name)
+)
 
 
 def run(
@@ -34,24 +37,44 @@ def run(
         arguments: the command line without the program name; None is `sys.argv`.
         services: what the command finds in `context.obj`.
     """
+    with interruptible() as interruption:
+        try:
+            return _run(command, name, sys.argv[1:] if arguments is None else list(arguments), services)
+        except (Exception, KeyboardInterrupt) as error:
+            if interruption.has_come or isinstance(error, KeyboardInterrupt):
+                drop_stdout()  # the reader of a pipe has been interrupted, too
+                return interruption.exit_code
+            return _failed(name, error)
+
+
+def _run(command: click.Command, name: str, arguments: list[str], services: Any) -> int:
+    """Do what `command.main` does, but raise what ends a command instead of printing and exiting."""
+    if f"_{name.upper().replace('-', '_')}_COMPLETE" in os.environ:
+        command.main(arguments, prog_name=name)
     try:
-        with _termination_as_exit():
-            _invoke(command, name, sys.argv[1:] if arguments is None else list(arguments), services)
+        with command.make_context(name, arguments, obj=services) as context:
+            command.invoke(context)
+        if sys.stdout is not None:
             sys.stdout.flush()
-        return SUCCESS
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
-    except click.ClickException as error:
+    return SUCCESS
+
+
+def _failed(name: str, error: Exception) -> int:
+    """Report why a command ends, and return its exit code."""
+    if isinstance(error, BrokenPipeError):
+        drop_stdout()
+        return SUCCESS
+    if isinstance(error, click.Abort):
+        return INTERRUPTED
+    if isinstance(error, click.ClickException):
         report(name, error.format_message())
         return USAGE if isinstance(error, click.UsageError) else FAILURE
-    except BrokenPipeError:
-        _drop_stdout()
-        return SUCCESS
-    except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
-    except Exception as error:
-        report(name, explain(error))
-        return error.exit_code if isinstance(error, GgttsError) else FAILURE
+    if isinstance(error, OSError):
+        drop_stdout()
+    report(name, explain(error))
+    return error.exit_code if isinstance(error, GgttsError) else FAILURE
 
 
 def explain(error: Exception) -> str:
@@ -60,6 +83,8 @@ def explain(error: Exception) -> str:
         return str(error)
     if isinstance(error, MemoryError):
         return "out of memory"
+    if isinstance(error, OSError) and (reason := _system_says(error)):
+        return reason
     if os.environ.get(TRACEBACK_VARIABLE):
         traceback.print_exception(error)
     return (
@@ -68,12 +93,17 @@ def explain(error: Exception) -> str:
     )
 
 
-def _invoke(command: click.Command, name: str, arguments: list[str], services: Any) -> None:
-    """Do what `command.main` does, but leave Ctrl-C and closed pipes to the caller instead of printing and exiting."""
-    if f"_{name.upper().replace('-', '_')}_COMPLETE" in os.environ:
-        command.main(arguments, prog_name=name)
-    with command.make_context(name, arguments, obj=services) as context:
-        command.invoke(context)
+def _system_says(error: OSError) -> str | None:
+    """Return what is wrong outside of ggtts where no file is named: with the output of lists, or the working folder."""
+    if error.filename is None and error.errno in _NO_ROOM:
+        return f"cannot write standard output: {error.strerror}"
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return "the working folder is no longer there: change to another one"
+    except OSError:
+        pass
+    return None
 
 
 def run_and_exit(command: click.Command, name: str) -> NoReturn:
@@ -89,29 +119,8 @@ def report(name: str, message: str, level: str = "error") -> None:
         sys.stderr.flush()
 
 
-@contextmanager
-def _termination_as_exit() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the stack, so that partial files go away, instead of ending the process."""
-
-    def leave(number: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    previous = {}
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # Only the main thread may set handlers; an ignored signal (nohup) stays ignored.
-        with suppress(ValueError):
-            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-                previous[number] = signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def _drop_stdout() -> None:
-    """Send what is left in the buffer nowhere, or Python complains of the closed pipe when it exits."""
+def drop_stdout() -> None:
+    """Send what is left in the buffer nowhere, or Python complains of a closed pipe or a full disk when it exits."""
     with suppress(OSError, ValueError, AttributeError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

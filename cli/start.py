@@ -5,14 +5,18 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-INTERRUPTED = 130
+from .interruption import interruptible
 
 
 def _start(module: str) -> None:
-    try:
-        import_module(f".{module}", __package__).main()
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    with interruptible() as interruption:
+        try:
+            import_module(f".{module}", __package__).main()
+        except (Exception, KeyboardInterrupt):
+            # While a class is made, Python may raise another error in place of the interrupt.
+            if not interruption.has_come:
+                raise
+            sys.exit(interruption.exit_code)
 
 
 def qwen_tts() -> None:

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 import click
 
-from ..core.errors import UsageError
+from ..core.errors import TextError, UsageError
 from .errors import report
 
 INPUT_NAME = "standard input"
@@ -25,11 +25,24 @@ def read_input(*, hint: bool = True) -> bytes:
 
     Raises:
         UsageError: there is no standard input.
+        TextError: it cannot be read.
     """
     stream = binary_input()
     if hint and stream.isatty():
         click.echo("Type the text, then end it with Ctrl-D (Ctrl-Z and Enter on Windows).", err=True)
-    return stream.read()
+    with input_errors():
+        return stream.read()
+
+
+@contextmanager
+def input_errors() -> Iterator[None]:
+    """Turn what the system says of standard input into a `TextError`."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise TextError(f"cannot read {INPUT_NAME}: {error.strerror or error}") from error
 
 
 def binary_input(content: str = "the text") -> BufferedReader:
@@ -65,6 +78,7 @@ class ArrivingInput:
 
         Raises:
             BrokenPipeError: whoever read standard output has left meanwhile.
+            TextError: it cannot be read.
         """
         descriptor, output = _descriptor(self._stream), _descriptor(sys.stdout)
         if descriptor is not None and output is not None:
@@ -72,7 +86,8 @@ class ArrivingInput:
             events = _events({descriptor: select.POLLIN, output: 0}, wait=True)
             if events.get(output, 0) & (select.POLLERR | select.POLLHUP):
                 raise BrokenPipeError
-        return self._stream.read1(size)
+        with input_errors():
+            return self._stream.read1(size)
 
 
 def _descriptor(stream: object) -> int | None:

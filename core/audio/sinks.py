@@ -69,10 +69,11 @@ def _check_file(output: str) -> None:
             raise OutputError(f"cannot write {output!r}: the file is write-protected")
         if not target.is_file():
             return
+    shown = str(folder if target.is_symlink() else target.parent)
     if not folder.is_dir():
-        raise OutputError(f"cannot write {output!r}: there is no folder {str(target.parent)!r}")
+        raise OutputError(f"cannot write {output!r}: there is no folder {shown!r}")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot write {output!r}: the folder {str(target.parent)!r} is not writable")
+        raise OutputError(f"cannot write {output!r}: the folder {shown!r} is not writable")
 
 
 def open_sink(

@@ -29,8 +29,10 @@ from .families import Family
 from .fields import Field, Text, check_fields
 from .notes import notes_of
 from .recordings import read_upload, require_short
+from .voice_folder import RegisteredVoice
+from .voice_names import checked_name
 from .voice_parts import VoiceParts
-from .voice_store import RegisteredVoice, VoiceStore, checked_name
+from .voice_store import VoiceStore
 
 LONGEST_BODY = 32 << 20
 AT_ONCE = 2
@@ -83,7 +85,7 @@ class VoiceEndpoint:
 
     async def listing(self, request: Request) -> JSONResponse:
         """Return all voices, under the two names that clients look for."""
-        voices = self._cast.listed()
+        voices = await run_in_threadpool(self._cast.listed)
         return JSONResponse({"object": "list", "voices": voices, "data": voices, "has_more": False})
 
     async def register(self, request: Request) -> JSONResponse:

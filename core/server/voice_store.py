@@ -1,56 +1,42 @@
-"""Registered voices: one JSON file for each in a folder, replaced in one step, or in memory only."""
+"""Registered voices by name: in memory, or as they lie in a folder at the time they are asked for."""
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import re
 import threading
 import time
-import unicodedata
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from ..errors import AudioFileError, GgttsError, OutputError, UsageError
-from ..output_files import PartFile, write_errors
+from ..errors import GgttsError, UsageError
 from .errors import ApiError
+from .voice_folder import FileVersion, RegisteredVoice, VoiceFolder, file_of
+from .voice_names import may_be_voice, voice_key
 from .voice_parts import VoiceParts
 
 logger = logging.getLogger(__name__)
 
 MOST_VOICES = 1000
-LONGEST_NAME = 64
-"""Bytes in UTF-8. Percent-encoded, such a name still is a file name everywhere."""
-SUFFIX = ".voice.json"
-_LARGEST_FILE = 4 << 20
-_NAME = re.compile(r"[^\W_](?:[\w .'-]*[^\W_])?")
 
 
-@dataclass(frozen=True, eq=False)
-class RegisteredVoice:
-    """A voice that was registered.
+@dataclass(frozen=True)
+class _Known:
+    """What was found in a version of a file: a voice, or why it is none of this model."""
 
-    Attributes:
-        name: as it was given.
-        created: seconds since 1970.
-        parts: what is stored.
-        clone: the same in the form of the model.
-    """
-
-    name: str
-    created: int
-    parts: VoiceParts
-    clone: Any
+    version: FileVersion | None
+    voice: RegisteredVoice | None = None
+    problem: GgttsError | None = None
 
 
 class VoiceStore:
-    """Voices by name, in any case. Usable from several threads."""
+    """Voices by name, in any case. Usable from several threads.
+
+    Voices of a folder are those that lie in it when they are asked for, whoever put them there; of a file that has not
+    changed, only the version is looked at.
+    """
 
     def __init__(self, folder: Path | None, clone: Callable[[VoiceParts], Any]) -> None:
         """Read the folder, which is made if it is missing.
@@ -64,14 +50,14 @@ class VoiceStore:
         Raises:
             OutputError: the folder cannot be made, read or written.
         """
-        self._folder = folder
         self._clone = clone
         # Files are changed under a lock of their own: a slow disk must not keep those waiting who only look.
         self._changing = threading.Lock()
         self._lock = threading.Lock()
-        self._voices: dict[str, RegisteredVoice] = {}
-        if folder is not None:
-            self._read(folder)
+        self._known: dict[str, _Known] = {}
+        self._folder = None if folder is None else VoiceFolder(folder, clone)
+        if self._folder is not None:
+            logger.info("%d voices in %s", len(self.all()), folder)
 
     @property
     def persistent(self) -> bool:
@@ -80,13 +66,17 @@ class VoiceStore:
 
     def all(self) -> list[RegisteredVoice]:
         """Return all voices by name."""
-        with self._lock:
-            return [self._voices[key] for key in sorted(self._voices)]
+        voices = (known.voice for known in self._all_known())
+        return sorted(
+            (voice for voice in voices if voice is not None), key=lambda voice: voice_key(voice.name)
+        )
 
     def find(self, name: str) -> RegisteredVoice | None:
         """Return the voice of a name."""
-        with self._lock:
-            return self._voices.get(_key(name))
+        if not may_be_voice(name):
+            return None
+        known = self._look(file_of(name))
+        return None if known is None else known.voice
 
     def add(self, name: str, parts: VoiceParts) -> RegisteredVoice:
         """Keep a voice, in place of one of the same name.
@@ -94,19 +84,14 @@ class VoiceStore:
         Raises:
             UsageError: it does not suit the model.
             OutputError: it cannot be written.
-            ApiError: there are too many.
+            ApiError: there are too many, or another model has a voice of that name in the folder.
         """
         voice = RegisteredVoice(name, int(time.time()), parts, self._clone(parts))
+        file = file_of(name)
         with self._changing:
-            if len(self._voices) >= MOST_VOICES and _key(name) not in self._voices:
-                raise ApiError(
-                    HTTPStatus.CONFLICT,
-                    f"there are {MOST_VOICES} voices already: delete one first",
-                    code="too_many_voices",
-                )
-            self._write(voice)
-            with self._lock:
-                self._voices[_key(name)] = voice
+            self._require_room(name, file)
+            version = None if self._folder is None else self._folder.write(voice)
+            self._remember(file, _Known(version, voice))
         return voice
 
     def remove(self, name: str) -> bool:
@@ -116,109 +101,83 @@ class VoiceStore:
             OutputError: its file cannot be removed.
         """
         with self._changing:
-            voice = self._voices.get(_key(name))
-            if voice is None:
+            if self.find(name) is None:
                 return False
+            file = file_of(name)
             if self._folder is not None:
-                path = self._path(voice.name)
-                with write_errors(repr(str(path))):
-                    path.unlink(missing_ok=True)
-            with self._lock:
-                del self._voices[_key(name)]
+                self._folder.remove(file)
+            self._forget({file})
             return True
 
-    def _path(self, name: str) -> Path:
-        assert self._folder is not None
-        return self._folder / f"{quote(_key(name), safe=' ')}{SUFFIX}"
+    def _require_room(self, name: str, file: str) -> None:
+        before = self._look(file)
+        if before is not None and isinstance(before.problem, UsageError):
+            raise ApiError(
+                HTTPStatus.CONFLICT,
+                f"the folder has a voice {name!r} of another model already: choose another name",
+                param="name",
+                code="name_taken",
+            )
+        if (before is None or before.voice is None) and len(self.all()) >= MOST_VOICES:
+            raise ApiError(
+                HTTPStatus.CONFLICT,
+                f"there are {MOST_VOICES} voices already: delete one first",
+                code="too_many_voices",
+            )
 
-    def _write(self, voice: RegisteredVoice) -> None:
-        if self._folder is None:
-            return
-        values = {"name": voice.name, "created": voice.created, **voice.parts.to_json()}
-        part = PartFile(self._path(voice.name))
-        try:
-            with write_errors(repr(part.output)):
-                with part.open() as file:
-                    file.write((json.dumps(values, ensure_ascii=False, indent=1) + "\n").encode())
-                    file.flush()
-                    os.fsync(file.fileno())
-                part.publish()
-                _sync_folder(self._folder)
-        except BaseException:
-            part.remove()
-            raise
-
-    def _read(self, folder: Path) -> None:
-        _require_folder(folder)
-        for path in sorted(folder.glob(f"*{SUFFIX}"))[: 2 * MOST_VOICES]:
+    def _all_known(self) -> list[_Known]:
+        if self._folder is not None:
             try:
-                voice = self._voice_of(path)
-            except GgttsError as error:
-                logger.warning("%s is left out: %s", path, error)
-                continue
-            self._voices[_key(voice.name)] = voice
-        logger.info("%d voices in %s", len(self._voices), folder)
+                versions = self._folder.versions(2 * MOST_VOICES)
+            except OSError as error:
+                logger.warning("cannot read %s, what was read before is used: %s", self._folder, error)
+            else:
+                with self._lock:
+                    gone = self._known.keys() - versions.keys()
+                self._forget(gone)
+                found = (self._at(file, version) for file, version in versions.items())
+                return [known for known in found if known is not None]
+        with self._lock:
+            return list(self._known.values())
 
-    def _voice_of(self, path: Path) -> RegisteredVoice:
+    def _look(self, file: str) -> _Known | None:
+        """Return what a file holds now; None where there is none."""
+        if self._folder is not None:
+            try:
+                version = self._folder.version(file)
+            except OSError as error:
+                logger.warning("cannot look at %s: %s", self._folder.path(file), error)
+            else:
+                return self._at(file, version)
+        with self._lock:
+            return self._known.get(file)
+
+    def _at(self, file: str, version: FileVersion | None) -> _Known | None:
+        """Return what a version of a file holds, which is only read where it is new; None is no file."""
+        assert self._folder is not None
+        with self._lock:
+            known = self._known.get(file)
+        if known is not None and known.version == version:
+            return known
+        if version is None:
+            self._forget({file})
+            return None
         try:
-            if not path.is_file():  # a named pipe would never end
-                raise AudioFileError("it is no file")
-            with path.open("rb") as file:
-                data = file.read(_LARGEST_FILE + 1)
-            values = json.loads(data[:_LARGEST_FILE])
-        except (OSError, ValueError, RecursionError) as error:
-            raise AudioFileError(f"it cannot be read: {error}") from error
-        parts = VoiceParts.from_json(values, path.name)
-        name, created = values.get("name"), values.get("created")
-        if not isinstance(name, str) or self._path(checked_name(name)) != path:
-            raise AudioFileError(f"its name is {name!r}, which belongs in another file")
-        return RegisteredVoice(name, created if isinstance(created, int) else 0, parts, self._clone(parts))
+            known = _Known(version, self._folder.read(file))
+        except FileNotFoundError:
+            return None
+        except GgttsError as error:
+            logger.warning("%s is left out: %s", self._folder.path(file), error)
+            known = _Known(version, problem=error)
+        # Should the file have been replaced before it was read, the next look finds another version, and reads again.
+        self._remember(file, known)
+        return known
 
+    def _remember(self, file: str, known: _Known) -> None:
+        with self._lock:
+            self._known[file] = known
 
-def checked_name(name: str) -> str:
-    """Return a name for a voice in its usual form.
-
-    Raises:
-        UsageError: it is none: not a path, not markup, not endless.
-    """
-    name = unicodedata.normalize("NFC", name.strip())
-    # Letters may become longer without their case, as the name of a file has them.
-    length = max(len(form.encode()) for form in (name, _key(name)))
-    if not _NAME.fullmatch(name) or length > LONGEST_NAME or ".." in name:
-        raise UsageError(
-            f"the name {name[:80]!r} cannot be that of a voice: up to {LONGEST_NAME} bytes of letters, digits,"
-            " spaces and - _ . ' are accepted, a letter or digit at either end"
-        )
-    return name
-
-
-def _key(name: str) -> str:
-    return unicodedata.normalize("NFC", name.strip()).casefold()
-
-
-def _require_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {str(folder)!r} for voices: {error.strerror}") from error
-    probe = PartFile(folder / f"probe{SUFFIX}")
-    try:
-        probe.open().close()
-        os.listdir(folder)
-    except OSError as error:
-        raise OutputError(f"cannot keep voices in {str(folder)!r}: {error.strerror}") from error
-    finally:
-        probe.remove()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the system write the new name down, where it can be asked to."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows
-        return
-    try:
-        with suppress(OSError):  # network file systems
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    def _forget(self, files: set[str]) -> None:
+        with self._lock:
+            for file in files:
+                self._known.pop(file, None)

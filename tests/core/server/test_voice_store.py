@@ -8,6 +8,7 @@ import random
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,11 @@ import pytest
 
 from ggtts.core.errors import AudioFileError, OutputError, UsageError
 from ggtts.core.output_files import PartFile
+from ggtts.core.server.errors import ApiError
+from ggtts.core.server.voice_folder import SUFFIX, VoiceFolder
+from ggtts.core.server.voice_names import checked_name
 from ggtts.core.server.voice_parts import VoiceParts
-from ggtts.core.server.voice_store import SUFFIX, VoiceStore, checked_name
+from ggtts.core.server.voice_store import VoiceStore
 from support.humming_family import HummingFamily
 from support.patience import PATIENCE
 
@@ -214,3 +218,121 @@ def test_names_that_cannot_be(name: str) -> None:
 def test_parts_need_their_format() -> None:
     with pytest.raises(AudioFileError, match="holds no voice"):
         VoiceParts.from_json(json.loads('{"name": "x"}'), "x.json")
+
+
+def names(store: VoiceStore) -> list[str]:
+    """The names of all voices of a store."""
+    return [voice.name for voice in store.all()]
+
+
+class TestSharedFolder:
+    """Two stores on one folder, as two servers have them."""
+
+    def test_each_sees_what_the_other_does(self, tmp_path: Path) -> None:
+        one, other = VoiceStore(tmp_path, clone), VoiceStore(tmp_path, clone)
+        one.add("eva", PARTS)
+        found = other.find("EVA")
+        assert found is not None
+        assert found.parts.text == PARTS.text
+        assert names(other) == ["eva"]
+        other.add("Eva", VoiceParts("humming", EMBEDDING, text="Said later."))
+        replaced = one.find("eva")
+        assert replaced is not None
+        assert (replaced.name, replaced.parts.text) == ("Eva", "Said later.")
+        assert other.remove("eva")
+        assert one.find("eva") is None
+        assert names(one) == []
+        assert not one.remove("eva")
+
+    def test_only_files_that_changed_are_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        one, other = VoiceStore(tmp_path, clone), VoiceStore(tmp_path, clone)
+        one.add("adam", PARTS)
+        one.add("eva", PARTS)
+        assert names(other) == ["adam", "eva"]
+        read: list[str] = []
+        from_json = VoiceParts.from_json
+        monkeypatch.setattr(
+            VoiceParts, "from_json", lambda values, file: read.append(file) or from_json(values, file)
+        )
+        assert names(one) == names(other) == ["adam", "eva"]
+        assert one.find("eva")
+        assert other.find("eva")
+        assert read == []
+        one.add("eva", VoiceParts("humming", EMBEDDING))
+        assert names(one) == names(other) == ["adam", "eva"]
+        assert read == [f"eva{SUFFIX}"]
+
+    def test_a_damaged_file_is_told_once_and_read_again_when_it_changes(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store = VoiceStore(tmp_path, clone)
+        file = tmp_path / f"eva{SUFFIX}"
+        file.write_text("{")
+        for _ in range(3):
+            assert store.find("eva") is None
+            assert names(store) == []
+        assert caplog.text.count("left out") == 1
+        file.unlink()
+        VoiceStore(tmp_path, clone).add("eva", PARTS)
+        assert store.find("eva")
+
+    def test_a_damaged_file_may_be_replaced(self, tmp_path: Path) -> None:
+        store = VoiceStore(tmp_path, clone)
+        (tmp_path / f"eva{SUFFIX}").write_text("{")
+        store.add("eva", PARTS)
+        assert names(VoiceStore(tmp_path, clone)) == ["eva"]
+
+    def test_the_voice_of_another_model_is_not_replaced(self, tmp_path: Path) -> None:
+        other = VoiceStore(tmp_path, lambda parts: parts)
+        other.add("Eva", VoiceParts("other", np.ones(9, np.float32)))
+        store = VoiceStore(tmp_path, clone)
+        with pytest.raises(ApiError, match="of another model") as caught:
+            store.add("eva", PARTS)
+        assert caught.value.status == HTTPStatus.CONFLICT
+        assert not store.remove("eva")
+        assert names(other) == ["Eva"]
+
+    def test_a_folder_that_was_tidied_away_is_made_again(self, tmp_path: Path) -> None:
+        folder = tmp_path / "voices"
+        store = VoiceStore(folder, clone)
+        store.add("eva", PARTS)
+        (folder / f"eva{SUFFIX}").unlink()
+        folder.rmdir()
+        assert store.find("eva") is None
+        assert names(store) == []
+        store.add("adam", PARTS)
+        assert names(store) == ["adam"]
+
+    def test_a_folder_that_cannot_be_read_for_now_loses_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = VoiceStore(tmp_path, clone)
+        store.add("eva", PARTS)
+
+        def fail(*values: object) -> None:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(VoiceFolder, "version", fail)
+        assert store.find("eva")
+        monkeypatch.setattr(VoiceFolder, "versions", fail)
+        assert names(store) == ["eva"]
+
+    def test_many_at_once_lose_nothing(self, tmp_path: Path) -> None:
+        stores = [VoiceStore(tmp_path, clone) for _ in range(2)]
+
+        def work(number: int) -> None:
+            store = stores[number % 2]
+            store.add(f"voice {number}", PARTS)
+            assert store.find(f"voice {number}")
+            assert f"voice {number}" in names(store)
+            if number % 3 == 0:
+                assert stores[1 - number % 2].remove(f"voice {number}")
+
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(work, range(24)))
+        left = sorted(f"voice {number}" for number in range(24) if number % 3)
+        assert [sorted(names(store)) for store in stores] == [left, left]
+
+    @pytest.mark.parametrize("name", ["\ud800", "\0", "a/b", "..", "x" * 5000, "", "*"])
+    def test_any_name_may_be_asked_for(self, tmp_path: Path, name: str) -> None:
+        assert VoiceStore(tmp_path, clone).find(name) is None

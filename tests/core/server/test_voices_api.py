@@ -73,6 +73,16 @@ def test_a_voice_is_registered_used_and_deleted(humming: Start, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+def test_two_servers_share_a_folder(humming: Start, tmp_path: Path) -> None:
+    one, other = humming(voices=tmp_path), humming(HummingFamily(), voices=tmp_path)
+    assert register(one, wav_b64=base64_of(wav())).status_code == 200
+    assert other.speak(voice="mine").status_code == 200
+    assert "mine" in [voice["id"] for voice in other.client.get("/v1/audio/voices").json()["voices"]]
+    assert other.client.delete("/v1/audio/voices/mine").status_code == 200
+    assert one.speak(voice="mine").status_code == 404
+    assert "mine" not in [voice["id"] for voice in one.client.get("/v1/audio/voices").json()["voices"]]
+
+
 @pytest.mark.parametrize("field", ["file", "audio_sample", "wav"])
 def test_a_form_does_as_well(humming: Start, field: str) -> None:
     start = humming()
