@@ -35,8 +35,15 @@ def run(
         services: what the command finds in `context.obj`.
     """
     try:
+        return _exit_code(command, name, sys.argv[1:] if arguments is None else list(arguments), services)
+    finally:
+        _empty_stdout()
+
+
+def _exit_code(command: click.Command, name: str, arguments: list[str], services: Any) -> int:
+    try:
         with _termination_as_exit():
-            _invoke(command, name, sys.argv[1:] if arguments is None else list(arguments), services)
+            _invoke(command, name, arguments, services)
             sys.stdout.flush()
         return SUCCESS
     except click.exceptions.Exit as exit_request:
@@ -108,6 +115,14 @@ def _termination_as_exit() -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _empty_stdout() -> None:
+    """Send what a failure has left in the buffer, or drop it: on a full disk, Python would complain when it exits."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        _drop_stdout()
 
 
 def _drop_stdout() -> None:
