@@ -71,8 +71,7 @@ def _failed(name: str, error: Exception) -> int:
     if isinstance(error, click.ClickException):
         report(name, error.format_message())
         return USAGE if isinstance(error, click.UsageError) else FAILURE
-    if isinstance(error, OSError):
-        drop_stdout()
+    _empty_stdout()
     report(name, explain(error))
     return error.exit_code if isinstance(error, GgttsError) else FAILURE
 
@@ -117,6 +116,15 @@ def report(name: str, message: str, level: str = "error") -> None:
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"{name}: {level}: {' '.join(message.split())}\n")
         sys.stderr.flush()
+
+
+def _empty_stdout() -> None:
+    """Send what a failure has left in the buffer, or drop it: on a full disk, Python would complain when it exits."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        drop_stdout()
 
 
 def drop_stdout() -> None:

@@ -58,8 +58,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell the device to the modules of the suite, which are imported later, and to all workers.
 
     Run as a background job of a script, the suite inherits Ctrl-C ignored, and the commands that it starts would too.
-    A proxy, where there is one, leads to other machines, and the servers under test are on this one.
+    A proxy, where there is one, leads to other machines, and the servers under test are on this one. Programs buffer
+    what they print, as they do for most people.
     """
+    os.environ.pop("PYTHONUNBUFFERED", None)
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "*"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

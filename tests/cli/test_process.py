@@ -177,9 +177,11 @@ def peak_bytes(target: Path, words: int) -> int:
 
 
 @posix_only
-def test_a_closed_standard_input_is_a_usage_error() -> None:
+def test_a_closed_standard_input_is_a_usage_error(tmp_path: Path) -> None:
     command = f"exec {sys.executable} {humming_tts.__file__} 0 -o x.wav <&-"
-    result = subprocess.run(["sh", "-c", command], capture_output=True, timeout=PATIENCE, text=True)
+    result = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, capture_output=True, timeout=PATIENCE, text=True
+    )
     assert result.returncode == 2
     assert "no standard input" in result.stderr
 

@@ -103,7 +103,7 @@ def test_hostile_header_lengths(tmp_path: Path, size: int) -> None:
 )
 def test_json_that_is_hard_to_read(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.json"
-    path.write_text(text)
+    path.write_text(text, "utf-8")
     only_clear_errors(lambda: read_json(path))
     data = text.encode()
     (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(data)) + data)
@@ -160,7 +160,7 @@ def copied(tiny_checkpoint: Callable[[str], Path], tmp_path: Path) -> Callable[[
 def test_every_value_replaced(copied: Callable[[str], Path], tmp_path: Path, name: str, file: str) -> None:
     """The plan is made, or the one value is named; what can be planned can be written."""
     folder = copied(name)
-    values = json.loads((folder / file).read_text())
+    values = json.loads((folder / file).read_text("utf-8"))
     cases = [(place, value) for place in places(values) for value in VALUES]
     step = max(1, len(cases) // (2 * EXAMPLES))
     planned = 0

@@ -35,6 +35,7 @@ from support.fuzzing import (
     read_in_limited_process,
 )
 from support.gguf_files import read_metadata
+from support.patience import PATIENCE
 
 Gguf = Callable[..., Path]
 TALKER = "Qwen3-TTS-12Hz-0.6B-CustomVoice"
@@ -207,7 +208,9 @@ def test_nothing_is_allocated_that_the_file_does_not_hold(tiny_gguf: Gguf, tmp_p
         path.write_bytes(mutate(data, list(random_mutations(generator, min(HEAD, len(data))))))
         paths.append(path)
     results = list(
-        read_in_limited_process(Path(limited_reader.__file__), paths, megabytes=64, seconds=30 + EXAMPLES)
+        read_in_limited_process(
+            Path(limited_reader.__file__), paths, megabytes=64, seconds=PATIENCE + EXAMPLES
+        )
     )
     assert len(results) == len(paths)
     for result in results:

@@ -15,6 +15,7 @@ from support import limited_speaker
 from support.data import CODEC, OMNIVOICE, OMNIVOICE_CODEC
 from support.fuzzing import EXAMPLES, cases_file, read_in_limited_process
 from support.gguf_files import read_metadata
+from support.patience import PATIENCE
 
 Gguf = Callable[..., Path]
 # One line for each kind.
@@ -54,7 +55,7 @@ def test_lying_keys(tiny_gguf: Gguf, tmp_path: Path, pair: str) -> None:
     arguments = [cases_file(tmp_path, cases)]
     results = list(
         read_in_limited_process(
-            Path(limited_speaker.__file__), arguments, megabytes=ROOM, seconds=120 + len(wanted)
+            Path(limited_speaker.__file__), arguments, megabytes=ROOM, seconds=PATIENCE + len(wanted)
         )
     )
     assert len(results) == len(wanted)

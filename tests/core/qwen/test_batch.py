@@ -274,8 +274,10 @@ def test_a_failing_device_fails_for_all_and_the_next_ones_go_on(
     model: QwenTTS, expected: list[Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original, runs = FrameStage.run, [0]
+    submitted = threading.Event()
 
     def failing(self: FrameStage, arguments: Any) -> Any:
+        assert submitted.wait(PATIENCE)
         runs[0] += 1
         if runs[0] == 6:
             raise EngineError("the device is gone")
@@ -285,6 +287,7 @@ def test_a_failing_device_fails_for_all_and_the_next_ones_go_on(
     text, options = REQUESTS[5]
     with model.scheduler(2) as scheduler:
         streams = [scheduler.submit(text, **options) for _ in range(3)]
+        submitted.set()
         for stream in streams[:2]:
             with pytest.raises(EngineError, match="the device is gone"):
                 read(stream)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from typing import Any
 
 import pytest
@@ -131,13 +131,16 @@ class Online:
             release.set()
 
 
-def health(server: Online) -> str:
-    """How it says that it is."""
+def is_warm(server: Online) -> bool:
+    """Whether it says so; one that has little patience with its clients may hang up before it is asked."""
     connection = HTTPConnection(server.host, server.port, timeout=PATIENCE)
-    connection.request("GET", "/health")
-    status: str = json.loads(connection.getresponse().read())["status"]
-    connection.close()
-    return status
+    try:
+        connection.request("GET", "/health")
+        return bool(json.loads(connection.getresponse().read())["status"] != "warming")
+    except (ConnectionError, HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 @contextmanager
@@ -151,7 +154,7 @@ def online(family: Family, grace: float = 5, **options: Any) -> Iterator[Online]
     thread.start()
     try:
         running = Online(server, host, int(port), runner)
-        wait_until(lambda: health(running) != "warming")
+        wait_until(lambda: is_warm(running))
         yield running
     finally:
         runner.should_exit = True
