@@ -10,9 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.data import CODEC, DATA, Golden, assemble_checkpoint, load_golden
 from support.shared_files import make_once
+
+# Examples are the same every time, and may take as long as a busy machine needs: nothing fails by chance.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
