@@ -37,11 +37,24 @@ def output_and_format(options: SpeechOptions) -> tuple[str, AudioFormat]:
     """Return what `-o` names, and how it is written.
 
     Raises:
-        UsageError: it is missing, or its ending and `--format` do not go together.
+        UsageError: it is missing, or is none, or its ending and `--format` do not go together.
     """
     if options.output is None:
         raise UsageError("missing option -o: name the audio file to write, or - for standard output")
+    refuse_equals_sign(options.output)
     return options.output, choose_format(options.output, options.format_name)
+
+
+def refuse_equals_sign(output: str | None) -> None:
+    """Refuse a name that is most likely none: of `-o=x.wav` the name is "=x.wav".
+
+    Raises:
+        UsageError: says how to name the file.
+    """
+    if output is not None and output.startswith("=") and len(output) > 1:
+        raise UsageError(
+            f"-o takes its file behind a space: -o {output[1:]} (and ./{output} is the file of that very name)"
+        )
 
 
 def check_reports_and_lines(options: SpeechOptions) -> None:

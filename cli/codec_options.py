@@ -11,7 +11,7 @@ import click
 
 from ..core.audio.formats import FORMATS
 from ..core.errors import UsageError
-from .checks import refuse_both
+from .checks import refuse_both, refuse_equals_sign
 from .codec_jobs import Direction, Naming
 from .options import option_group
 
@@ -69,6 +69,7 @@ class CodecOptions:
             ("--encode", self.encode, "--decode", self.decode),
             ("-o", self.output is not None, "--out-dir", self.out_dir is not None),
         )
+        refuse_equals_sign(self.output)
         if self.concerns_inputs and not self.all_inputs:
             raise UsageError("missing input: name a file or a folder, or - for standard input")
 
@@ -108,7 +109,7 @@ def conversion_options() -> Callable[[Any], Any]:
         click.option(
             "--format",
             "format_name",
-            type=click.Choice(list(FORMATS)),
+            type=click.Choice(list(FORMATS), case_sensitive=False),
             help="Format of decoded audio.  [default: by the ending of -o, else wav16]",
         ),
     )

@@ -49,10 +49,13 @@ def command(folders: tuple[Path, ...], out: Path, outtype: str, force: bool) -> 
     ./quantize.py
     """
     from ..core.convert import output_path, require_distinct
+    from ..core.output_files import make_folder
 
     planned, failures = _plan(folders)
     outputs = [(folder, plan, output_path(plan, outtype, out)) for folder, plan in planned]
     require_distinct((folder, path) for folder, _, path in outputs)
+    if any(force or not path.exists() for _, _, path in outputs):
+        make_folder(out)
     for _, plan, path in outputs:
         if path.exists() and not force:
             click.echo(f"skipped {path}: exists", err=True)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from ..core.errors import GgttsError
 from .interruption import interruptible
@@ -69,11 +70,20 @@ def _failed(name: str, error: Exception) -> int:
     if isinstance(error, click.Abort):
         return INTERRUPTED
     if isinstance(error, click.ClickException):
-        report(name, error.format_message())
+        report(name, error.format_message() + _origin(error))
         return USAGE if isinstance(error, click.UsageError) else FAILURE
     _empty_stdout()
     report(name, explain(error))
     return error.exit_code if isinstance(error, GgttsError) else FAILURE
+
+
+def _origin(error: click.ClickException) -> str:
+    """Return where a bad value comes from, if the command line does not show it."""
+    if not isinstance(error, click.BadParameter) or not (error.ctx and error.param and error.param.name):
+        return ""
+    if error.ctx.get_parameter_source(error.param.name) is not ParameterSource.ENVIRONMENT:
+        return ""
+    return f" It comes from the environment variable {error.param.envvar}."
 
 
 def explain(error: Exception) -> str:

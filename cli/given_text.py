@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 from ..core.errors import TextError, UsageError
-from .streams import INPUT_NAME, ArrivingInput, read_input
+from .streams import INPUT_NAME, MOST_TEXT_BYTES, ArrivingInput, read_input, require_length
 
 Item = TypeVar("Item")
 
@@ -43,12 +43,14 @@ def read_bytes(path: Path) -> bytes:
     """Return what a file holds.
 
     Raises:
-        TextError: it cannot be read.
+        TextError: it cannot be read, or does not end.
     """
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MOST_TEXT_BYTES + 1)
     except OSError as error:
         raise TextError(f"cannot read {path}: {error.strerror or error}") from error
+    return require_length(data, str(path))
 
 
 def hint(source: ArrivingInput, text: str, *, quiet: bool) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LISTED = 40
 """Names that a table spells out; JSON has all."""
+NARROWEST = 60
+"""Columns of the narrowest table that still says something; a narrower terminal breaks its lines."""
 
 
 def print_report(report: Report) -> None:
@@ -24,6 +26,7 @@ def print_report(report: Report) -> None:
     from rich.markup import escape
 
     console = Console(highlight=False, soft_wrap=True)
+    console.width = max(console.width, NARROWEST)
     console.print(
         f"[bold]{escape(escaped(report.path))}[/bold]: {escape(escaped(report.what))}, {megabytes(report.size)} MB"
     )

@@ -18,7 +18,7 @@ from ..core.limits import (
     SHIFT,
     SPEED,
 )
-from .options import INPUT_FILE, FiniteFloat, RangedFloat, option_group, seed_option
+from .options import INPUT_FILE, FiniteFloat, RangedFloat, Whole, option_group, seed_option
 from .speech_options import SpeechOptions, device_list_option, dump_option, line_options
 
 NAME = "omnivoice-tts"
@@ -194,7 +194,7 @@ def generation_options() -> Callable[[Any], Any]:
         click.option(
             "--steps",
             metavar="N",
-            type=click.IntRange(min=1, max=MOST_STEPS),
+            type=Whole(min=1, max=MOST_STEPS),
             default=32,
             show_default=True,
             help="Passes through the model; fewer are faster.",

@@ -34,6 +34,20 @@ class Int64(click.types.IntParamType):
         return number
 
 
+class Whole(click.IntRange):
+    """A whole number within a range."""
+
+    name = "whole number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, or fail with the accepted range."""
+        try:
+            int(value)
+        except ValueError:
+            self.fail(f"{value!r} is no whole number: {self._describe_range()} is accepted.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class FiniteFloat(click.FloatRange):
     """A float within a range; NaN and infinity, which pass every comparison, are none."""
 
@@ -109,7 +123,7 @@ def output_options(default_note: str = "") -> Callable[[Command], Command]:
         click.option(
             "--format",
             "format_name",
-            type=click.Choice(list(FORMATS)),
+            type=click.Choice(list(FORMATS), case_sensitive=False),
             help="Audio format.  [default: by the ending of FILE, wav16 on a pipe]",
         ),
     )
@@ -126,7 +140,7 @@ def device_options() -> Callable[[Command], Command]:
         click.option(
             "--threads",
             metavar="N",
-            type=click.IntRange(min=1, max=MOST_THREADS),
+            type=Whole(min=1, max=MOST_THREADS),
             help="CPU threads.  [default: the cores this process may use]",
         ),
     )
@@ -138,7 +152,7 @@ def engine_options() -> Callable[[Command], Command]:
         device_options(),
         click.option(
             "--kv-type",
-            type=click.Choice(["f16", "f32"]),
+            type=click.Choice(["f16", "f32"], case_sensitive=False),
             default="f16",
             show_default=True,
             help="Precision of the key/value cache.",
@@ -206,14 +220,14 @@ _SAMPLING: Sequence[tuple[str, click.ParamType[Any], str, str]] = (
     ("--temp", RangedFloat(TEMPERATURE), "Temperature; 0 is greedy.", "0.9"),
     (
         "--top-k",
-        click.IntRange(min=0, max=LARGEST_COUNT),
+        Whole(min=0, max=LARGEST_COUNT),
         "Sample among the K likeliest codes; 0: all.",
         "50",
     ),
     ("--top-p", FiniteFloat(min=0, min_open=True, max=1), "Sample within this total probability.", "1.0"),
     ("--rep-pen", RangedFloat(PENALTY), "Penalty for codes already used; 1: none.", "1.05"),
     ("--sub-temp", RangedFloat(TEMPERATURE), "The same for the code predictor (codes 1 to 15).", "0.9"),
-    ("--sub-top-k", click.IntRange(min=0, max=LARGEST_COUNT), "The same for the code predictor.", "50"),
+    ("--sub-top-k", Whole(min=0, max=LARGEST_COUNT), "The same for the code predictor.", "50"),
     ("--sub-top-p", FiniteFloat(min=0, min_open=True, max=1), "The same for the code predictor.", "1.0"),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -37,6 +38,11 @@ def on_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
+def _rewrites_lines() -> bool:
+    """Tell whether a line on standard error can be written again and again."""
+    return on_terminal() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+
+
 class SpeechProgress(_Display):
     """Is told how far the speech has come, and shows nothing."""
 
@@ -52,7 +58,7 @@ def speech_progress(frame_rate: float, *, shown: bool) -> SpeechProgress:
 
     `frame_rate` is in frames per second of audio.
     """
-    return _TerminalSpeechProgress(frame_rate) if shown and on_terminal() else SpeechProgress()
+    return _TerminalSpeechProgress(frame_rate) if shown and _rewrites_lines() else SpeechProgress()
 
 
 class _TerminalSpeechProgress(SpeechProgress):
@@ -88,7 +94,8 @@ class _TerminalSpeechProgress(SpeechProgress):
 def describe_speed(frames: int, audio_seconds: float, seconds: float) -> str:
     """Return how much audio was made, and how fast against its own duration."""
     speed = audio_seconds / seconds if seconds > 0 else 0.0
-    return f"{frames} frames  {audio_seconds:.1f} s of audio  {speed:.1f}x real time"
+    noun = "frame" if frames == 1 else "frames"
+    return f"{frames} {noun}  {audio_seconds:.1f} s of audio  {speed:.1f}x real time"
 
 
 class FileProgress(_Display):
@@ -103,7 +110,7 @@ class FileProgress(_Display):
 
 def file_progress(count: int, *, shown: bool) -> FileProgress:
     """Return a bar for `count` files on standard error if it is `shown` and a terminal, else one that shows nothing."""
-    return _TerminalFileProgress(count) if shown and on_terminal() else FileProgress()
+    return _TerminalFileProgress(count) if shown and _rewrites_lines() else FileProgress()
 
 
 class _TerminalFileProgress(FileProgress):
@@ -143,7 +150,7 @@ class _TerminalFileProgress(FileProgress):
 @contextmanager
 def byte_progress(title: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
     """Give a function of the bytes done and in all that moves a bar on standard error, if `shown` and a terminal."""
-    if not (shown and on_terminal()):
+    if not (shown and _rewrites_lines()):
         yield lambda done, total: None
         return
     from rich.console import Console
@@ -169,7 +176,7 @@ def _columns() -> Progress:
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
     return Progress(
-        SpinnerColumn(),
+        SpinnerColumn("dots" if "utf" in (sys.stderr.encoding or "").lower() else "line"),
         TextColumn("{task.description}"),
         TextColumn("{task.fields[report]}"),
         console=Console(stderr=True),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from ..core.audio.formats import STANDARD_STREAM
 from ..core.errors import UsageError
 from .checks import refuse_both
 from .errors import report, run_and_exit
@@ -49,7 +50,7 @@ def quantising_options() -> Callable[[Any], Any]:
     return option_group(
         click.option(
             "--policy",
-            type=click.Choice(["mix", "compat"]),
+            type=click.Choice(["mix", "compat"], case_sensitive=False),
             default="mix",
             show_default=True,
             help="mix: what matters most gets more bits. compat: the types that the quantize of qwentts.cpp and "
@@ -124,6 +125,8 @@ def _require_sense(options: Options) -> None:
         raise UsageError("--json is for --dry-run and --check")
     if options.check is None and options.codec is not None:
         raise UsageError("--codec is for --check")
+    if options.check is None and options.device is not None:
+        raise UsageError("--device is for --check: files are quantised on the CPU")
     if options.check is not None and (options.dry_run or options.imatrix or options.tensor_types):
         raise UsageError("--check compares files and quantises nothing: it takes no option about a new file")
 
@@ -170,14 +173,22 @@ def _places(options: Options) -> tuple[Path, Path | None, str]:
         raise UsageError(
             f"quantize takes three arguments: IN.gguf OUT.gguf TYPE, where TYPE is one of {TYPES}"
         )
-    return _existing(values[0]), Path(values[1]), values[2]
+    return _existing(values[0]), _named(values[1]), values[2]
 
 
 def _existing(name: str) -> Path:
-    path = Path(name)
-    if not path.is_file():
+    path = _named(name)
+    if not path.exists():
         raise UsageError(f"{name}: there is no such file")
+    if not path.is_file():
+        raise UsageError(f"{name}: is no file that can be read back and forth")
     return path
+
+
+def _named(name: str) -> Path:
+    if name == STANDARD_STREAM:
+        raise UsageError("IN and OUT are files, not pipes: name them (./- is a file that is called -)")
+    return Path(name)
 
 
 def _quantize_options(options: Options) -> QuantizeOptions:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.formats.kinds import escaped
+from .inspect_tables import NARROWEST
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,6 +114,7 @@ def _console(*, to_stderr: bool = False) -> Console:
 
     # In a file or a pipe no line is folded to the width of a terminal that is not there.
     console = Console(stderr=to_stderr, highlight=False)
+    console.width = max(console.width, NARROWEST)
     return console if console.is_terminal else Console(stderr=to_stderr, highlight=False, width=180)
 
 

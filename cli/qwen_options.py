@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..core.limits import LARGEST_COUNT, LONGEST_SECONDS
-from .options import INPUT_FILE, FiniteFloat, option_group
+from .options import INPUT_FILE, FiniteFloat, Whole, option_group
 from .speech_options import SpeechOptions, device_list_option, line_options
 
 REFERENCE_FLAGS = ("ref_wav", "ref_text", "ref_spk", "ref_rvq")
@@ -125,7 +125,7 @@ def length_options() -> Callable[[Any], Any]:
         click.option(
             "--max-new",
             metavar="N",
-            type=click.IntRange(min=1, max=LARGEST_COUNT),
+            type=Whole(min=1, max=LARGEST_COUNT),
             default=2048,
             show_default=True,
             help="Most frames of audio to make (12.5 are a second), for each piece of text.",
@@ -140,8 +140,8 @@ def length_options() -> Callable[[Any], Any]:
         click.option(
             "--stream-frames",
             metavar="N",
-            type=click.IntRange(min=1, max=LARGEST_COUNT),
-            help="Most frames in one write to a pipe; the first writes are of 1, 2, 4 ...",
+            type=Whole(min=1, max=LARGEST_COUNT),
+            help="Most frames in one write to a pipe; the first writes are of 1, 2, 4 ...  [default: 4]",
         ),
         click.option(
             "--codec-chunk-dur",
@@ -159,7 +159,7 @@ def parallel_option() -> Callable[[Any], Any]:
     return click.option(
         "--parallel",
         metavar="N",
-        type=click.IntRange(min=1, max=MOST_PARALLEL),
+        type=Whole(min=1, max=MOST_PARALLEL),
         default=1,
         show_default=True,
         help="How many lines, or pieces of a long text, to speak at once: more memory, far less time in all.",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ..core.limits import LONGEST_SECONDS
-from .options import INPUT_FILE, FiniteFloat, engine_options, option_group
+from .options import INPUT_FILE, FiniteFloat, Whole, engine_options, option_group
 from .qwen_options import DEFAULT_CODEC_SECONDS
 
 Command = TypeVar("Command", bound=click.Command)
@@ -62,7 +62,7 @@ def server_options() -> Callable[[Any], Any]:
         engine_options(),
         click.option(
             "--log-level",
-            type=click.Choice(LOG_LEVELS),
+            type=click.Choice(LOG_LEVELS, case_sensitive=False),
             default="info",
             show_default=True,
             help="How much is logged, to standard error. Texts are only in debug.",
@@ -112,7 +112,7 @@ def _network_options() -> Callable[[Any], Any]:
         click.option(
             "--port",
             metavar="N",
-            type=click.IntRange(0, 65535),
+            type=Whole(0, 65535),
             default=8080,
             show_default=True,
             help="Port to listen on; 0: a free one.",
@@ -151,7 +151,7 @@ def _speech_options() -> Callable[[Any], Any]:
         click.option(
             "--max-batch",
             metavar="N",
-            type=click.IntRange(1, 1024),
+            type=Whole(1, 1024),
             default=8,
             show_default=True,
             help="Requests that are spoken at a time.",
@@ -159,7 +159,7 @@ def _speech_options() -> Callable[[Any], Any]:
         click.option(
             "--max-queue",
             metavar="N",
-            type=click.IntRange(0, 100_000),
+            type=Whole(0, 100_000),
             default=64,
             show_default=True,
             help="Requests that may wait; further ones get status 429.",
@@ -167,7 +167,7 @@ def _speech_options() -> Callable[[Any], Any]:
         click.option(
             "--max-input-chars",
             metavar="N",
-            type=click.IntRange(1, 10_000_000),
+            type=Whole(1, 10_000_000),
             default=4096,
             show_default=True,
             help="Characters of the longest text.",

@@ -16,6 +16,8 @@ from ..core.errors import TextError, UsageError
 from .errors import report
 
 INPUT_NAME = "standard input"
+MOST_TEXT_BYTES = 64 << 20
+"""Of a text that is read as a whole: months of speech. Whoever pipes in more has mistaken something for a text."""
 
 
 def read_input(*, hint: bool = True) -> bytes:
@@ -25,13 +27,25 @@ def read_input(*, hint: bool = True) -> bytes:
 
     Raises:
         UsageError: there is no standard input.
-        TextError: it cannot be read.
+        TextError: it cannot be read, or does not end.
     """
     stream = binary_input()
     if hint and stream.isatty():
         click.echo("Type the text, then end it with Ctrl-D (Ctrl-Z and Enter on Windows).", err=True)
     with input_errors():
-        return stream.read()
+        text = stream.read(MOST_TEXT_BYTES + 1)
+    return require_length(text, INPUT_NAME)
+
+
+def require_length(text: bytes, name: str) -> bytes:
+    """Return a text, or refuse one that is too long to be one; `name` is where it comes from.
+
+    Raises:
+        TextError: it has more than `MOST_TEXT_BYTES`.
+    """
+    if len(text) > MOST_TEXT_BYTES:
+        raise TextError(f"{name} has more than {MOST_TEXT_BYTES >> 20} MiB: that is no text to be spoken")
+    return text
 
 
 @contextmanager

@@ -25,6 +25,8 @@ _LOGGER = logging.getLogger(__name__)
 
 BLOCK_SAMPLES = 2**18
 """Of all channels together, that are read at once."""
+_UNKNOWN_FORMAT = 1
+"""SF_ERR_UNRECOGNISED_FORMAT of libsndfile."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,15 @@ def _reason(source: Path | BinaryIO, error: Exception) -> str:
                     return "the file is empty"
         except OSError as reason:
             return reason.strerror or str(reason)
-    return str(getattr(error, "error_string", error)).strip().rstrip(".")
+    return explained(error)
+
+
+def explained(error: Exception) -> str:
+    """Return what libsndfile says of a file, in one line without a full stop; and what it would read."""
+    reason = str(getattr(error, "error_string", error)).strip().rstrip(".")
+    if getattr(error, "code", None) == _UNKNOWN_FORMAT:
+        reason += " (WAV, FLAC, MP3, Ogg, Opus, AIFF and others are; ffmpeg -i IN OUT.wav converts the rest)"
+    return reason
 
 
 def _usable(

@@ -12,7 +12,7 @@ from typing import Any
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
 from ..engine import open_gguf
-from ..errors import ModelFileError, UsageError
+from ..errors import ModelFileError, UsageError, unknown_value
 from ..formats.metadata import ARCHITECTURE_KEY, Keys
 from .gguf_header import GgufHeader, GgufTensor, read_header
 from .importance import Importance
@@ -146,7 +146,7 @@ class QuantizePlan:
 def type_name(name: str) -> str:
     """Return a type as it is spelt in files ("q4_k_m" is "Q4_K_M"); UsageError names those that there are."""
     if name.upper() not in RECIPES:
-        raise UsageError(f"unknown type {name!r} (accepted: {', '.join(TYPES)})")
+        raise unknown_value("type", name, TYPES, listed=len(TYPES))
     return name.upper()
 
 

@@ -33,6 +33,8 @@ def inspect_path(path: Path) -> Report:
         return _inspect_folder(path)
     if not path.exists():
         raise ModelFileError(f"{path}: there is no such file")
+    if not path.is_file():  # a named pipe may never end
+        raise ModelFileError(f"{path}: not a regular file")
     suffix = path.suffix.lower()
     if suffix == ".rvq":
         return _inspect_codes(path)

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .admission import Admission
 from .casting import DEFAULT_VOICE, Cast
-from .errors import server_error, status_error
+from .errors import ApiError, server_error, status_error
 from .families import Family, Model, family_of
 from .gate import Gate
 from .metrics import CONTENT_TYPE, Metrics
@@ -177,7 +177,13 @@ class Server:
 
     async def _show_model(self, request: Request) -> Response:
         if request.path_params["model"] != self._id:
-            raise status_error(HTTPStatus.NOT_FOUND)
+            raise ApiError(
+                HTTPStatus.NOT_FOUND,
+                f"there is no model {request.path_params['model'][:80]!r}, only {self._id!r}",
+                kind="not_found_error",
+                param="model",
+                code="model_not_found",
+            )
         return JSONResponse(self._described())
 
     def _described(self) -> Mapping[str, Any]:

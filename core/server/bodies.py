@@ -23,12 +23,19 @@ async def read_json(request: Request, longest: int) -> dict[str, Any]:
         ApiError: it is too long or too slow, no JSON, or no object.
         ClientDisconnect: the client has left.
     """
+    refuse_media(request, "application/json")
+    return parse_object(await read_body(request, longest))
+
+
+def refuse_media(request: Request, taken: str) -> None:
+    """Refuse a body that is no JSON by its own word; `taken` is what the address takes.
+
+    Raises:
+        ApiError: it is not.
+    """
     kind = content_type(request)
     if kind.startswith(("multipart/", "audio/", "image/", "video/")):
-        raise ApiError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is {kind}: this address takes application/json"
-        )
-    return parse_object(await read_body(request, longest))
+        raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is {kind}: this address takes {taken}")
 
 
 async def read_body(request: Request, longest: int) -> bytes:
@@ -110,7 +117,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-_NAMES = {list: "list", str: "string", int: "number", float: "number", bool: "boolean"}
+_NAMES = {type(None): "null", list: "list", str: "string", int: "number", float: "number", bool: "boolean"}
 
 
 def content_type(request: Request) -> str:
@@ -145,4 +152,5 @@ __all__ = [
     "parse_object",
     "read_body",
     "read_json",
+    "refuse_media",
 ]

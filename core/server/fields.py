@@ -198,8 +198,8 @@ def require_unicode(text: str, name: str) -> None:
 
 def _shown(value: Any) -> str:
     """A value as an error may repeat it: short, and on one line."""
-    text = repr(value) if isinstance(value, (str, int, float, bool)) else f"a {_JSON_NAMES[type(value)]}"
+    text = repr(value) if isinstance(value, (str, int, float, bool)) else _JSON_NAMES[type(value)]
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-_JSON_NAMES = {dict: "object", list: "list", type(None): "null"}
+_JSON_NAMES = {dict: "an object", list: "a list", type(None): "null"}

@@ -10,6 +10,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
+from ..audio.reference import explained
 from ..errors import AudioFileError
 
 LONGEST_SECONDS = 60.0
@@ -48,8 +49,7 @@ def read_upload(source: bytes | BinaryIO, longest: float = LONGEST_SECONDS) -> R
                 require_short(file.frames / file.samplerate, longest)
             return Recording(_decoded(file, limit, longest), file.samplerate)
     except (OSError, RuntimeError, TypeError, ValueError) as error:
-        reason = str(getattr(error, "error_string", error)).strip().rstrip(".")
-        raise AudioFileError(f"cannot read the recording as audio: {reason}") from error
+        raise AudioFileError(f"cannot read the recording as audio: {explained(error)}") from error
 
 
 def require_short(seconds: float, longest: float = LONGEST_SECONDS) -> None:

@@ -18,6 +18,8 @@ from ..errors import GgttsError
 from .connections import BACKLOG, Connection, allow_files
 from .errors import StreamBroken
 
+logger = logging.getLogger(__name__)
+
 KEEP_ALIVE_SECONDS = 75
 """How long a connection may rest between two requests; longer than clients keep theirs."""
 _KNOCKING = 512
@@ -117,6 +119,15 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(_KNOCKING)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say that it goes on for a while, where it does."""
+        if self.server_state.tasks:
+            logger.info(
+                "ending: answers have %d s to finish (Ctrl-C cuts them)",
+                self.config.timeout_graceful_shutdown,
+            )
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 
 from ..errors import UsageError
 from ..formats import rvq, spk
-from .bodies import BODY_SECONDS, Deadline, content_type, limited, parse_object, read_body
+from .bodies import BODY_SECONDS, Deadline, content_type, limited, parse_object, read_body, refuse_media
 from .casting import Cast
 from .errors import ApiError, from_failure, invalid
 from .families import Family
@@ -140,6 +140,7 @@ class VoiceEndpoint:
     async def _registered(self, request: Request) -> RegisteredVoice:
         if content_type(request) == "multipart/form-data":
             return await self._from_form(request)
+        refuse_media(request, "multipart/form-data or application/json")
         body = await read_body(request, LONGEST_BODY)
         async with self._turns:
             return await run_in_threadpool(self._add, lambda: _from_json(body))
@@ -215,6 +216,8 @@ def _from_json(body: bytes) -> _Registration:
 
 def _from_fields(form: dict[str, Any]) -> _Registration:
     texts = {name: value for name, value in form.items() if isinstance(value, str)}
+    for name in texts.keys() & _FILE_FIELDS.keys():
+        raise invalid(f"{name} is a text: send a file (of curl, -F {name}=@voice.wav with an @)", name)
     files: dict[str, BinaryIO] = {
         _FILE_FIELDS[name]: value.file
         for name, value in form.items()

@@ -50,6 +50,17 @@ _ONLY_WITH_A_NAME = frozenset(
 )
 """Of these, the ones that are also ordinary last words: abbreviations only when a number (or a saint) follows."""
 
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Myanmar, Khmer
+    "\u3005-\u3007\u3040-\u30ff"  # Hiragana, Katakana
+    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Han
+)
+"""A character of a script that puts no spaces between words."""
+_LONGEST_ENDING = 80
+"""Characters before a stop that tell whether it belongs to them."""
+_LONGEST_RUN = 1000
+"""Characters that are seen as one; a longer run of marks is none, and is cut anywhere."""
+
 _LONG_WORD = 15
 """Characters beyond which a word takes the time of two."""
 _CHARACTERS_PER_WORD = 2
@@ -60,7 +71,7 @@ def spoken_words(text: str) -> int:
     """Return the length of `text` in words: between spaces, or two characters of a script without spaces."""
     unspaced, words = 0, 0
     for word in text.split():
-        alone = sum(map(_is_unspaced, word))
+        alone = 0 if word.isascii() else len(_UNSPACED.findall(word))
         unspaced += alone
         spelt = len(word) - alone
         words += -(-spelt // _LONG_WORD)
@@ -124,14 +135,16 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
     mark = match.group()
     if mark.isspace() or mark[0] in _WIDE_TERMINATORS:
         return True
-    following = text[match.end() :].lstrip()[:1] if match.end() < len(text) else ""
+    spaces = _SPACES.match(text, match.end())
+    following = text[spaces.end() if spaces else match.end() :][:1]
     if following.islower():
         return False
-    return mark != "." or not _is_abbreviation(text[start : match.start()], following)
+    before = text[max(start, match.start() - _LONGEST_ENDING) : match.start()]
+    return mark != "." or not _is_abbreviation(before, following)
 
 
 def _is_abbreviation(before: str, following: str) -> bool:
-    """Tell whether the stop after `before` (the sentence so far) belongs to its last word."""
+    """Tell whether the stop after `before` (the sentence so far, or its end) belongs to its last word."""
     word_match = _LAST_WORD.search(before)
     word = word_match.group().casefold().lstrip("'’-") if word_match else ""
     if word in _ONLY_WITH_A_NAME:
@@ -168,12 +181,48 @@ def _best_cut(sentence: str, share: float) -> int:
     ]
     if clauses:
         return min(clauses, key=lambda cut: abs(cut - wanted))
-    words = [match.end() for match in _SPACES.finditer(sentence)]
-    words += [cut for cut in inside if _is_unspaced(sentence[cut - 1]) and not _joins(sentence, cut)]
+    words = _cuts_between_words(sentence, wanted)
+    if words:
+        return min(words, key=lambda cut: abs(cut - wanted))
     # A single very long word leaves only the places between its characters.
-    near = [cut for cut in words if abs(cut - wanted) <= 2 * reach]
-    candidates = near or words or [cut for cut in inside if not _joins(sentence, cut)] or [round(wanted) or 1]
-    return min(candidates, key=lambda cut: abs(cut - wanted))
+    cut = _nearest(wanted, len(sentence), _LONGEST_RUN, lambda cut: not _joins(sentence, cut))
+    return cut or round(wanted) or 1
+
+
+def _cuts_between_words(sentence: str, wanted: float) -> list[int]:
+    """Return the places nearest to `wanted` behind spaces and in scripts without them, as far as there are any."""
+    length, found = len(sentence), []
+    if _SPACES.search(sentence):
+        found.append(_nearest(wanted, length, length, lambda cut: _begins_word(sentence, cut)))
+    if _UNSPACED.search(sentence):
+        found.append(_nearest(wanted, length, length, lambda cut: _is_between(sentence, cut)))
+    return [cut for cut in found if cut is not None]
+
+
+def _nearest(wanted: float, length: int, reach: int, suits: Callable[[int], bool]) -> int | None:
+    """Return the place from 1 to `length` - 1 that suits and is nearest to `wanted`, the first of two; up to `reach`
+    places away on either side."""
+    below = int(wanted)
+    above = below + 1
+    least, most = max(1, above - reach), min(length - 1, below + reach)
+    while below >= least or above <= most:
+        if below >= least and (above > most or wanted - below <= above - wanted):
+            place, below = below, below - 1
+        else:
+            place, above = above, above + 1
+        if suits(place):
+            return place
+    return None
+
+
+def _begins_word(text: str, cut: int) -> bool:
+    """Tell whether a word begins at `cut`, behind spaces."""
+    return text[cut - 1].isspace() and not text[cut].isspace()
+
+
+def _is_between(text: str, cut: int) -> bool:
+    """Tell whether a character of a script without spaces ends at `cut`, and what follows does not belong to it."""
+    return _UNSPACED.match(text, cut - 1) is not None and not _joins(text, cut)
 
 
 def _joins(text: str, cut: int) -> bool:
@@ -183,19 +232,4 @@ def _joins(text: str, cut: int) -> bool:
         unicodedata.category(after)[0] == "M"
         or unicodedata.category(after) in ("Po", "Pe", "Pf", "Lm", "Sk", "Cf")
         or text[cut - 1] == "\u200d"
-    )
-
-
-def _is_unspaced(character: str) -> bool:
-    """Tell whether a character belongs to a script that puts no spaces between words."""
-    code = ord(character)
-    return (
-        0x0E00 <= code <= 0x0EFF  # Thai, Lao
-        or 0x1000 <= code <= 0x109F  # Myanmar
-        or 0x1780 <= code <= 0x17FF  # Khmer
-        or 0x3005 <= code <= 0x3007
-        or 0x3040 <= code <= 0x30FF  # Hiragana, Katakana
-        or 0x3400 <= code <= 0x9FFF  # Han
-        or 0xF900 <= code <= 0xFAFF
-        or 0x20000 <= code <= 0x3FFFF
     )

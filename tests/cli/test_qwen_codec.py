@@ -216,7 +216,8 @@ def test_a_failing_file_does_not_stop_the_others(codec_run: Run) -> None:
     code, output, errors = codec_run("a.wav", "b.wav", "c.wav", "d.rvq", "--quiet")
     assert (code, output) == (1, b"")
     assert errors.splitlines() == [
-        "qwen-codec: error: cannot read b.wav as audio: Format not recognised",
+        "qwen-codec: error: cannot read b.wav as audio: Format not recognised (WAV, FLAC, MP3, Ogg, Opus, AIFF"
+        " and others are; ffmpeg -i IN OUT.wav converts the rest)",
         "qwen-codec: error: d.rvq holds code 2047, the codebooks of this model have 64 entries",
         "qwen-codec: error: 2 of 4 files failed",
     ]
@@ -296,7 +297,7 @@ def test_unusable_recordings(codec_run: Run, samples: np.ndarray, message: str) 
 USAGE_ERRORS: list[tuple[list[str], str]] = [
     (["-i", "none.wav"], "'none.wav' does not exist"),
     (["clip.wav", "--no-such"], "No such option"),
-    (["clip.wav", "--format", "WAV16"], "wav16"),
+    (["clip.wav", "--format", "wav-16"], "wav16"),
     (["clip.wav", "--encode", "--decode"], "exclude each other"),
     (["clip.wav", "--quiet", "--verbose"], "exclude each other"),
     (["clip.wav", "-o", "x.rvq", "--out-dir", "y"], "exclude each other"),

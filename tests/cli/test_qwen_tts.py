@@ -121,7 +121,7 @@ def test_what_is_not_given_is_left_to_the_model_file(qwen_tts: Run, model: FakeM
     [
         ([], "missing option -o"),
         (["-o", "a.wav", "--format", "foo"], "'wav16', 'wav24', 'wav32'"),
-        (["-o", "a.wav", "--format", "WAV16"], "wav16"),
+        (["-o", "a.wav", "--format", "wav-16"], "wav16"),
         (["-o", "a.m4a"], r".wav"),
         (["-o", "a.wav", "--temp", "banana"], "not a valid number"),
         (["-o", "a.wav", "--temp", "-0.1"], "0 (greedy) or 1e-37 to 1e+37"),
@@ -131,7 +131,7 @@ def test_what_is_not_given_is_left_to_the_model_file(qwen_tts: Run, model: FakeM
         (["-o", "a.wav", "--top-p", "0"], "0<x<=1"),
         (["-o", "a.wav", "--sub-top-p", "1.01"], "0<x<=1"),
         (["-o", "a.wav", "--top-k", "-1"], "0<=x<=2147483647"),
-        (["-o", "a.wav", "--top-k", "1.5"], "not a valid integer"),
+        (["-o", "a.wav", "--top-k", "1.5"], "no whole number: 0<=x<=2147483647"),
         (["-o", "a.wav", "--rep-pen", "0"], "1e-06 to 1e+06"),
         (["-o", "a.wav", "--max-new", "0"], "1<=x<=2147483647"),
         (["-o", "a.wav", "--threads", "0"], "1<=x<=512"),

@@ -121,7 +121,7 @@ def test_the_schema_accepts_what_the_fields_accept() -> None:
         (b"{} {}", "no JSON"),
         (b"[]", "a JSON list"),
         (b"3", "a JSON number"),
-        (b"null", "a JSON value"),
+        (b"null", "a JSON null"),
         (b'{"a": NaN}', "NaN"),
         (b'{"a": -Infinity}', "-Infinity"),
         (b'{"a": ' + b"1" * 5000 + b"}", "no JSON"),

@@ -129,3 +129,23 @@ def test_reported_long_texts_are_covered(name: str) -> None:
     pieces = split_text(text, 20)
     assert [word for piece in pieces for word in piece.split()] == text.split()
     assert all(spoken_words(piece) <= 20 for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word" * 50_000,
+        "e.g. " * 20_000,
+        "." * 100_000,
+        "a\n" * 50_000,
+        "文" * 100_000,
+        "e\u0301" * 50_000,
+        "This is one of many sentences. " * 5_000,
+    ],
+    ids=["one word", "abbreviations", "stops", "lines", "han", "marks", "sentences"],
+)
+def test_a_long_text_of_any_kind_is_cut_within_a_moment(text: str) -> None:
+    """Where every cut looks at all of the text, each of them takes minutes."""
+    pieces = split_text(text, 20)
+    assert len(pieces) > 1
+    assert "".join("".join(pieces).split()) == "".join(text.split())
