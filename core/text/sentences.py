@@ -19,13 +19,16 @@ _WIDE_TERMINATORS = "。！？｡．"
 _CLOSERS = "\"'”’»›)]}）］｝」』】〉》〕"
 _SENTENCE_END = re.compile(
     rf"[{_WIDE_TERMINATORS}]+[{re.escape(_CLOSERS)}]*"
-    rf"|[{re.escape(_SPACED_TERMINATORS)}]+[{re.escape(_CLOSERS)}]*(?=\s|$)"
-    r"|\s*\n\s*\n"
+    rf"|(?<![{_SPACED_TERMINATORS}])[{_SPACED_TERMINATORS}]+[{re.escape(_CLOSERS)}]*(?=\s|$)"
+    r"|\n\s*\n"
 )
 _PAUSE = rf"[,;:][{re.escape(_CLOSERS)}]*(?=\s)|[，、；：，；：､]+[{re.escape(_CLOSERS)}]*"
 _PAUSE_END = re.compile(_PAUSE)
 _CLAUSE_END = re.compile(rf"{_PAUSE}|\s[-–—]+(?=\s)|—+|[)\]}}](?=\s)|\n")
 _SPACES = re.compile(r"\s+")
+_NOT_A_SPACE = re.compile(r"\S")
+_LONGEST_ABBREVIATION = 16
+"""Characters before a stop that are looked at, more than the longest has: texts may have no spaces at all."""
 _LAST_WORD = re.compile(r"[\w.'’-]*$")
 _INITIAL = re.compile(r"(?:^|[\s.(])[^\W\d_]$")
 _LIST_NUMBER = re.compile(r"\d{1,3}$")
@@ -60,7 +63,7 @@ def spoken_words(text: str) -> int:
     """Return the length of `text` in words: between spaces, or two characters of a script without spaces."""
     unspaced, words = 0, 0
     for word in text.split():
-        alone = sum(map(_is_unspaced, word))
+        alone = 0 if word.isascii() else sum(map(_is_unspaced, word))
         unspaced += alone
         spelt = len(word) - alone
         words += -(-spelt // _LONG_WORD)
@@ -124,7 +127,8 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
     mark = match.group()
     if mark.isspace() or mark[0] in _WIDE_TERMINATORS:
         return True
-    following = text[match.end() :].lstrip()[:1] if match.end() < len(text) else ""
+    behind = _NOT_A_SPACE.search(text, match.end())
+    following = behind.group() if behind else ""
     if following.islower():
         return False
     return mark != "." or not _is_abbreviation(text[start : match.start()], following)
@@ -132,13 +136,13 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
 
 def _is_abbreviation(before: str, following: str) -> bool:
     """Tell whether the stop after `before` (the sentence so far) belongs to its last word."""
-    word_match = _LAST_WORD.search(before)
+    word_match = _LAST_WORD.search(before, max(0, len(before) - _LONGEST_ABBREVIATION))
     word = word_match.group().casefold().lstrip("'’-") if word_match else ""
     if word in _ONLY_WITH_A_NAME:
         return following.isdigit() or (word == "st" and following.isupper())
     if word in _ABBREVIATIONS:
         return True
-    if _INITIAL.search(before) and word != "i":
+    if _INITIAL.search(before, max(0, len(before) - _LONGEST_ABBREVIATION)) and word != "i":
         return following.isalpha()
     return bool(_LIST_NUMBER.fullmatch(before.strip()))
 

@@ -1,5 +1,7 @@
 """Cutting text into sentences and pieces."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,3 +131,15 @@ def test_reported_long_texts_are_covered(name: str) -> None:
     pieces = split_text(text, 20)
     assert [word for piece in pieces for word in piece.split()] == text.split()
     assert all(spoken_words(piece) <= 20 for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It was the best of times. " * 40_000, "Dr. " * 8_000, "." * 40_000 + "x", "a" + " " * 40_000 + "b. C"],
+    ids=["a book", "abbreviations", "dots", "spaces"],
+)
+def test_time_grows_with_the_text_and_not_with_its_square(text: str) -> None:
+    """Each took from 8 s to 100 s, and takes a twentieth of a second to a half."""
+    started = time.monotonic()
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+    assert time.monotonic() - started < 5
