@@ -30,7 +30,7 @@ from ggtts.core.omnivoice.scoring import Step, StepShape
 from ggtts.core.qwen.code_embeddings import CodeEmbeddings
 from ggtts.core.qwen.code_predictor import CodePredictor
 from ggtts.core.qwen.codec.decoder import CodecDecoder
-from ggtts.core.qwen.generation import FrameSampler
+from ggtts.core.qwen.frames import FrameSampler
 from ggtts.core.qwen.model import QwenTTS, Sampling, SpeechRequest
 from ggtts.core.qwen.talker import Talker
 from ggtts.core.sampling import SamplingOptions

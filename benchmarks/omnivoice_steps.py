@@ -24,7 +24,6 @@ from omnivoice_options import measured_text
 
 from ggtts.core.omnivoice.codec import OmniVoiceCodec
 from ggtts.core.omnivoice.model import OmniVoice, Voice
-from ggtts.core.omnivoice.open_codec import open_codec
 
 Codes = npt.NDArray[np.int32]
 
@@ -63,7 +62,7 @@ def main() -> None:
     measured_text(parser)
     options = parser.parse_args()
     with OmniVoice.open(options.base, options.codec, device=options.device, threads=options.threads) as model:
-        codec = open_codec(options.codec, device=options.device, threads=options.threads)
+        codec = OmniVoiceCodec.open(options.codec, device=options.device, threads=options.threads)
         print(table(measured(model, codec, options), options))
 
 

@@ -24,7 +24,7 @@ from ggtts.core.formats.qwen import TalkerFile
 from ggtts.core.qwen.code_embeddings import CodeEmbeddings
 from ggtts.core.qwen.code_predictor import CodePredictor
 from ggtts.core.qwen.code_predictor_batch import CodePredictorBatch
-from ggtts.core.qwen.generation import FrameSampler
+from ggtts.core.qwen.frames import FrameSampler
 from ggtts.core.qwen.kernel_predictor import SCOPE, FrameBatch, KernelPredictor, frame_draw, predictor_sizes
 from ggtts.core.sampling import SamplingOptions
 

@@ -32,14 +32,14 @@ class Services:
     """What the command uses of the library; a test hands in its own as `context.obj`."""
 
     open_codec: Callable[..., OmniVoiceCodec]
-    """`core.omnivoice.open_codec.open_codec`."""
+    """`OmniVoiceCodec.open`."""
 
     @classmethod
     def installed(cls) -> Services:
         """Return the real ones; this is where the engine is loaded."""
-        from ..core.omnivoice.open_codec import open_codec
+        from ..core.omnivoice.codec import OmniVoiceCodec
 
-        return cls(open_codec)
+        return cls(OmniVoiceCodec.open)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from ggtts import Codec, QwenTTS, open_model
 from ggtts.cli import omnivoice_codec, omnivoice_tts, qwen_codec, qwen_tts
 from ggtts.cli.errors import run
 from ggtts.core.errors import ModelFileError
+from ggtts.core.omnivoice.codec import OmniVoiceCodec
 from ggtts.core.omnivoice.language_model import LanguageModel
 from ggtts.core.omnivoice.model import OmniVoice
-from ggtts.core.omnivoice.open_codec import open_codec
 from support.data import CODEC, OMNIVOICE, OMNIVOICE_CODEC
 from support.foreign_files import OTHER_TALKER_KEYS, foreign_files, write_gguf
 from support.gguf_editing import edit_gguf
@@ -37,7 +37,7 @@ OPENINGS: dict[str, tuple[Opening, str]] = {
         OMNIVOICE_CODEC,
     ),
     "LanguageModel": (lambda path, own: LanguageModel.open(path, device="cpu"), OMNIVOICE),
-    "open_codec": (lambda path, own: open_codec(path, device="cpu"), OMNIVOICE_CODEC),
+    "OmniVoiceCodec": (lambda path, own: OmniVoiceCodec.open(path, device="cpu"), OMNIVOICE_CODEC),
 }
 NEEDED = {
     TALKER: "a Qwen3-TTS talker",

@@ -18,7 +18,7 @@ from ggtts import Codec
 from ggtts.core.convert.quantize import plan_quantization, write_quantized
 from ggtts.core.convert.quantize_plan import QuantizeOptions
 from ggtts.core.inspection import inspect_path
-from ggtts.core.omnivoice.open_codec import open_codec
+from ggtts.core.omnivoice.codec import OmniVoiceCodec
 from ggtts.core.qwen.demo import demo_paths
 from support.data import CODEC, OMNIVOICE, OMNIVOICE_CODEC
 from support.gguf_editing import edit_gguf
@@ -131,6 +131,9 @@ def test_their_quantised_omnivoice_codecs(tiny_gguf: Gguf, tmp_path: Path, kind:
     path = as_theirs(tiny_gguf(OMNIVOICE_CODEC), kind, tmp_path)
     codes = np.random.default_rng(3).integers(0, 64, (10, 8))
     samples = (0.2 * np.sin(np.arange(24_000) * 0.07)).astype(np.float32)
-    ours, theirs = open_codec(tiny_gguf(OMNIVOICE_CODEC), device="cpu"), open_codec(path, device="cpu")
+    ours, theirs = (
+        OmniVoiceCodec.open(tiny_gguf(OMNIVOICE_CODEC), device="cpu"),
+        OmniVoiceCodec.open(path, device="cpu"),
+    )
     assert signal_to_noise(ours.decode(codes), theirs.decode(codes)) > least
     assert theirs.encode(samples).shape == ours.encode(samples).shape

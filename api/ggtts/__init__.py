@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .core.audio.audio import Audio
+    from .core.convert import convert_folder
+    from .core.convert.quality import compare_models
+    from .core.convert.quantize import QuantizeOptions, quantize
     from .core.engine import Device, devices
     from .core.errors import (
         AudioFileError,
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
         TextError,
         UsageError,
     )
+    from .core.inspection import inspect_path
+    from .core.omnivoice.codec import OmniVoiceCodec
     from .core.omnivoice.dubbing import DubbedCue
     from .core.omnivoice.maskgit import MaskGitOptions
     from .core.omnivoice.model import OmniSpeech, OmniVoice
@@ -45,6 +50,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Audio": "core.audio.audio",
+    "convert_folder": "core.convert",
+    "compare_models": "core.convert.quality",
+    "QuantizeOptions": "core.convert.quantize",
+    "quantize": "core.convert.quantize",
     "Device": "core.engine",
     "devices": "core.engine",
     "AudioFileError": "core.errors",
@@ -54,17 +64,23 @@ _HOMES = {
     "OutputError": "core.errors",
     "TextError": "core.errors",
     "UsageError": "core.errors",
-    "Audio": "core.audio.audio",
-    "Chunking": "core.omnivoice.requests",
+    "inspect_path": "core.inspection",
+    "OmniVoiceCodec": "core.omnivoice.codec",
     "DubbedCue": "core.omnivoice.dubbing",
     "MaskGitOptions": "core.omnivoice.maskgit",
-    "Narrator": "core.omnivoice.narrator",
     "OmniSpeech": "core.omnivoice.model",
     "OmniVoice": "core.omnivoice.model",
+    "Narrator": "core.omnivoice.narrator",
+    "Chunking": "core.omnivoice.requests",
     "OmniSpeechRequest": "core.omnivoice.requests",
     "open_model": "core.opening",
     "Codec": "core.qwen.codec.model",
     "demo_paths": "core.qwen.demo",
+    "QwenTTS": "core.qwen.model",
+    "Sampling": "core.qwen.model",
+    "Speech": "core.qwen.model",
+    "SpeechRequest": "core.qwen.model",
+    "Voice": "core.qwen.voice",
     "StageDump": "core.speech.dump",
     "Observer": "core.speech.observer",
     "Occupancy": "core.speech.scheduler",
@@ -72,11 +88,6 @@ _HOMES = {
     "Scheduler": "core.speech.scheduler",
     "AudioChunk": "core.speech.stream",
     "SpeechStream": "core.speech.stream",
-    "QwenTTS": "core.qwen.model",
-    "Sampling": "core.qwen.model",
-    "Speech": "core.qwen.model",
-    "SpeechRequest": "core.qwen.model",
-    "Voice": "core.qwen.voice",
     "Cue": "core.text.subtitles",
     "read_subtitles": "core.text.subtitles",
 }
@@ -100,7 +111,9 @@ __all__ = [
     "OmniSpeech",
     "OmniSpeechRequest",
     "OmniVoice",
+    "OmniVoiceCodec",
     "OutputError",
+    "QuantizeOptions",
     "QwenTTS",
     "Sampling",
     "ScheduledStream",
@@ -112,9 +125,13 @@ __all__ = [
     "TextError",
     "UsageError",
     "Voice",
+    "compare_models",
+    "convert_folder",
     "demo_paths",
     "devices",
+    "inspect_path",
     "open_model",
+    "quantize",
     "read_subtitles",
 ]
 

@@ -23,6 +23,8 @@ from ..errors import AudioFileError
 
 _LOGGER = logging.getLogger(__name__)
 
+RATES = range(1_000, 1_000_001)
+"""In Hz. Beyond them no recording is real, and resampling takes more memory and time than anybody has."""
 BLOCK_SAMPLES = 2**18
 """Of all channels together, that are read at once."""
 _UNKNOWN_FORMAT = 1
@@ -56,7 +58,8 @@ def read_reference(
     A recording longer than the limit is cut, with a warning in the log.
 
     Raises:
-        AudioFileError: the file cannot be read, is too short or silent, or holds NaN or infinite samples.
+        AudioFileError: the file cannot be read, is too short or silent, has a rate beyond `RATES`, or holds NaN or
+            infinite samples.
     """
     samples, rate = read_recording(source, limits=limits, name=name)
     return resample(samples, rate, sample_rate)
@@ -188,6 +191,8 @@ def _usable(
 
     The average is what is judged: channels of opposite sign cancel each other out.
     """
+    if not RATES[0] <= rate <= RATES[-1]:
+        raise AudioFileError(f"{label} has {rate} samples a second: {RATES[0]} to {RATES[-1]} are accepted")
     seconds = len(channels) / rate
     if seconds < limits.shortest:
         raise AudioFileError(

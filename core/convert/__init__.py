@@ -1,7 +1,7 @@
 """Hugging Face checkpoints to GGUF files, without PyTorch and in little memory.
 
 from ggtts.core.convert import convert_folder
-convert_folder(Path("checkpoints/Qwen3-TTS-12Hz-0.6B-Base"), Path("models/talker.gguf"))
+convert_folder("checkpoints/Qwen3-TTS-12Hz-0.6B-Base", "models/talker.gguf")
 """
 
 from .conversion import OUTPUT_TYPES, Conversion, convert_folder, convert_plan, output_path, plan_folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 
 from ..errors import UsageError
@@ -57,8 +58,8 @@ def output_path(plan: ModelPlan, outtype: str, folder: Path) -> Path:
 
 
 def convert_folder(
-    folder: Path,
-    out_path: Path,
+    folder: str | PathLike[str],
+    out_path: str | PathLike[str],
     outtype: str = "f32",
     progress: Progress | None = None,
     name: str | None = None,
@@ -71,7 +72,7 @@ def convert_folder(
     Raises ModelFileError for folders that cannot be converted, OutputError when the file cannot be written,
     UsageError for unknown output types.
     """
-    return convert_plan(plan_folder(folder), out_path, outtype, progress, name)
+    return convert_plan(plan_folder(Path(folder)), Path(out_path), outtype, progress, name)
 
 
 def convert_plan(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +127,9 @@ class Findings:
 
 
 def compare_models(
-    reference: Path,
-    quantised: Path,
-    codec: Path | None = None,
+    reference: str | PathLike[str],
+    quantised: str | PathLike[str],
+    codec: str | PathLike[str] | None = None,
     *,
     device: str | None = None,
     threads: int | None = None,
@@ -152,8 +153,8 @@ def compare_models(
     findings = _compare(architecture, engine, weights, None if codec is None else engine.weights(codec))
     return QualityReport(
         architecture,
-        _summary(reference, weights[0]),
-        _summary(quantised, weights[1]),
+        _summary(weights[0]),
+        _summary(weights[1]),
         basis=findings.basis,
         stages=findings.stages,
         agreements=findings.agreements,
@@ -162,8 +163,8 @@ def compare_models(
     )
 
 
-def _summary(path: Path, weights: Weights) -> ModelSummary:
-    return ModelSummary(str(path), file_type_name(weights.metadata), path.stat().st_size)
+def _summary(weights: Weights) -> ModelSummary:
+    return ModelSummary(weights.path, file_type_name(weights.metadata), Path(weights.path).stat().st_size)
 
 
 def _compare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -25,7 +26,9 @@ CODES, ROUND_TRIP_DISTANCE = "codes of a recording", "round trip, spectral dista
 class AnyCodec(Protocol):
     """What a comparison asks of a codec."""
 
-    sample_rate: int
+    @property
+    def sample_rate(self) -> int:
+        """Samples per second of what it encodes."""
 
     def encode(self, samples: FloatArray) -> IntArray:
         """Return codes [frames, codebooks]."""
@@ -62,18 +65,16 @@ class _QwenCodec:
         return self._decoder.stages(codes)
 
 
-class _OmniVoiceCodec(OmniVoiceCodec):
-    def __init__(self, engine: Engine, weights: Weights) -> None:
-        info = OmniVoiceCodecFile.from_metadata(weights.metadata, weights.names(), weights.path)
-        super().__init__(weights, info, engine)
-        self.sample_rate = info.sample_rate
+def _omnivoice_codec(engine: Engine, weights: Weights) -> OmniVoiceCodec:
+    info = OmniVoiceCodecFile.from_metadata(weights.metadata, weights.names(), weights.path)
+    return OmniVoiceCodec(weights, info, engine)
 
 
 def compare_codecs(architecture: str, engine: Engine, reference: Weights, quantised: Weights) -> Findings:
     """Compare two codecs of one architecture."""
-    kind = _QwenCodec if architecture == CODEC_ARCHITECTURE else _OmniVoiceCodec
-    one: AnyCodec = kind(engine, reference)
-    other: AnyCodec = kind(engine, quantised)
+    opened: Callable[[Engine, Weights], AnyCodec]
+    opened = _QwenCodec if architecture == CODEC_ARCHITECTURE else _omnivoice_codec
+    one, other = opened(engine, reference), opened(engine, quantised)
     samples = babble(one.sample_rate)
     codes, other_codes = one.encode(samples), other.encode(samples)
     same = codes == other_codes

@@ -14,7 +14,7 @@ from ..formats.qwen import CodecFile, TalkerFile
 from ..qwen.code_embeddings import CodeEmbeddings
 from ..qwen.code_predictor import CodePredictor
 from ..qwen.codec.decoder import CodecDecoder
-from ..qwen.generation import RESERVED_IDS, FrameSampler
+from ..qwen.frames import RESERVED_IDS, FrameSampler
 from ..qwen.prompt import Prompt, PromptBuilder, PromptRequest
 from ..qwen.requests import ResolvedRequest, Sampling, SpeechRequest, resolve_request
 from ..qwen.speaker_encoder import SpeakerEncoder

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from shutil import disk_usage
 from threading import Lock
@@ -67,8 +68,8 @@ class Quantization:
 
 
 def quantize(
-    source: Path,
-    target: Path,
+    source: str | PathLike[str],
+    target: str | PathLike[str],
     type_name: str,
     options: QuantizeOptions | None = None,
     *,
@@ -91,7 +92,7 @@ def quantize(
         OutputError: the target cannot be written.
     """
     return write_quantized(
-        plan_quantization(source, type_name, options), target, threads=threads, progress=progress
+        plan_quantization(Path(source), type_name, options), Path(target), threads=threads, progress=progress
     )
 
 

@@ -159,13 +159,15 @@ def plan_quantization(path: Path, target: str, options: QuantizeOptions | None =
         options: None takes the defaults.
 
     Raises:
-        ModelFileError: the file is damaged or of an architecture that is not known here.
+        ModelFileError: the file is damaged, of an architecture that is not known here, or without tensors.
         UsageError: unknown type or policy, a source that is quantised already, or options that fit no tensor.
     """
     options, target = options or QuantizeOptions(), type_name(target)
     header = read_header(path)
     metadata = open_gguf(str(path)).metadata
     architecture = _architecture(metadata, path)
+    if not header.tensors:
+        raise ModelFileError(f"{path}: holds no tensors, so there is nothing to quantise")
     if not options.allow_requantize:
         _require_original(header.tensors, path)
     if options.importance:

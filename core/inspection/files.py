@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +23,14 @@ CODECS = (("Qwen3-TTS", 16, 12.5), ("OmniVoice", 8, 25.0))
 """Family, codes of a frame, frames per second."""
 
 
-def inspect_path(path: Path) -> Report:
+def inspect_path(path: str | PathLike[str]) -> Report:
     """Return what a file or folder is.
 
     Raises:
         ModelFileError: it cannot be read, or is damaged, or is nothing that is known here; the message says what.
         AudioFileError: it is a damaged .rvq or .spk file.
     """
+    path = Path(path)
     if path.is_dir():
         return _inspect_folder(path)
     if not path.exists():

@@ -182,21 +182,6 @@ class KVCache:
         """Forget all positions. Memory and programs stay."""
         self.length = 0
 
-    def copy_from(self, other: KVCache) -> None:
-        """Take over the contents of another cache of the same transformer and type."""
-        if other._capacity != self._capacity:
-            self._capacity = other._capacity
-            self._state = self._allocate(self._capacity)
-            self._revision += 1
-        self._copy(other._state, self._state, other.length)
-        self.length = other.length
-
-    def clone(self) -> KVCache:
-        """Return an independent copy: a snapshot, or a second continuation of the same beginning."""
-        twin = KVCache(self._engine, self._config, self._capacity, self._dtype, limit=self.limit)
-        twin.copy_from(self)
-        return twin
-
     def _rounded(self, positions: int) -> int:
         return positions if not self._masked else -(-positions // KEYS_STRIDE) * KEYS_STRIDE
 

@@ -82,7 +82,9 @@ def complete_sentences(text: str) -> tuple[list[str], str]:
     sentences = [add_punctuation(sentence) for sentence in complete]
     rest = last.removesuffix(_SOMETHING)
     rest = text[len(text) - len(rest) :] if rest else text[len(text.rstrip()) :]
-    if len(rest) > _LONGEST_SENTENCE:
-        *pieces, tail = split_text(rest, _LONGEST_SENTENCE // 2, len)
-        return [*sentences, *pieces], tail
-    return sentences, rest
+    if len(rest) <= _LONGEST_SENTENCE:
+        return sentences, rest
+    *pieces, tail = split_text(rest, _LONGEST_SENTENCE // 2, len) or [""]
+    # The space behind the last word keeps it apart from what arrives next; however much there is, it means no more.
+    space = rest[len(rest.rstrip()) :][: _LONGEST_SENTENCE // 2] if tail else ""
+    return [*sentences, *pieces], tail + space

@@ -27,7 +27,7 @@ from ..text.subtitles import Cue
 from ..text.tokenizer import TextTokenizer
 from .backbone import Backbone
 from .chunks import StreamedChunks, chunks_of
-from .codec import OmniVoiceCodec
+from .codec import OmniVoiceCodec, Recording
 from .dubbing import DubbedCue, Dubbing
 from .finishing import Finishing, finish
 from .languages import languages
@@ -43,7 +43,7 @@ from .requests import (
 from .speech import OmniSpeech, whole_speech
 from .stream import OmniStream, Passage, Speaking, numbered
 from .voice import Voice
-from .voices import Recording, recorded_voice, stored_voice
+from .voices import stored_voice
 
 __all__ = [
     "AudioChunk",
@@ -160,21 +160,8 @@ class OmniVoice(Closing):
         preprocess: bool = True,
         observer: Observer | None = None,
     ) -> Voice:
-        """Return the voice of a recording.
-
-        Args:
-            recording: an audio file, or (samples, rate).
-            text: what is said in it, word for word.
-            preprocess: cut silence out of it, and end the text with a punctuation mark.
-            observer: is given the stages of the encoder, if it wants them.
-
-        Raises:
-            AudioFileError: the recording cannot be read, or is too short or silent.
-            UsageError: the text is blank.
-        """
-        return recorded_voice(
-            self._equipment.codec, recording, text, preprocess=preprocess, observer=observer
-        )
+        """Return the voice of a recording; see `OmniVoiceCodec.voice`."""
+        return self._equipment.codec.voice(recording, text, preprocess=preprocess, observer=observer)
 
     def stored_voice(
         self, path: str | PathLike[str], text: str | None = None, *, preprocess: bool = True

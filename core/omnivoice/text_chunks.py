@@ -48,7 +48,7 @@ _ABBREVIATIONS = frozenset(
 
 _HAN = "\u4e00-\u9fff"
 _HAN_CHARACTER = re.compile(f"[{_HAN}]")
-_SPACE_AT_HAN = re.compile(rf"(?<=[{_HAN}])\s+|\s+(?=[{_HAN}])")
+_SPACE_AT_HAN = re.compile(rf"(?<=[{_HAN}])\s+|(?<!\s)\s+(?=[{_HAN}])")
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 _SPACES_AND_TABS = re.compile(r"[ \t]+")
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n\s*")
@@ -150,7 +150,7 @@ def _joined(parts: list[str]) -> str:
 def _space_between(before: str, after: str) -> str:
     if _UNSPACED.match(before[-1]) and _UNSPACED.match(after):
         return ""
-    return "" if _BROKEN_WORD.search(before) and after[0].islower() else " "
+    return "" if _BROKEN_WORD.search(before, max(0, len(before) - 2)) and after[0].islower() else " "
 
 
 def _clauses(text: str) -> Iterator[str]:
@@ -172,7 +172,7 @@ def _clauses(text: str) -> Iterator[str]:
 
 
 def _is_abbreviation(clause: str) -> bool:
-    return clause.split()[-1] in _ABBREVIATIONS
+    return clause.rsplit(maxsplit=1)[-1] in _ABBREVIATIONS
 
 
 def _without_short_ones(chunks: list[str], shortest: int) -> list[str]:

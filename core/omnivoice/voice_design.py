@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from ..errors import UsageError
 from .text_chunks import is_chinese
 
-_SEPARATOR = re.compile(r"\s*[,，]\s*")
+_SEPARATOR = re.compile("[,，]")
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def normalise_instruct(instruct: str | None, chinese: bool) -> str | None:
 def _known_items(stated: str) -> list[tuple[str, Attribute]]:
     """Category and attribute of each item."""
     known = dict(_vocabulary())
-    raw_items = [item for item in _SEPARATOR.split(stated) if item]
+    raw_items = [item for item in map(str.strip, _SEPARATOR.split(stated)) if item]
     unknown = [item for item in raw_items if item.lower() not in known]
     if unknown:
         raise UsageError(_unsupported(stated, unknown, list(known)))

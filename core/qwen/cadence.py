@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ is cheaper in wide batches; wider ones would gain nothing, and keep the other sp
 """
 
 
-def _heard() -> bool:
+def _never() -> bool:
     return False
 
 
@@ -44,7 +44,7 @@ class Cadence:
     most: int
     ramp: bool = True
     most_unheard: int = 0
-    unheard: Callable[[], bool] = _heard
+    unheard: Callable[[], bool] = _never
 
     def __post_init__(self) -> None:
         if self.most < 1:
@@ -63,19 +63,6 @@ class Cadence:
         while True:
             yield min(size, self.most)
             size = min(2 * size, self.most)
-
-    async def batches(
-        self, frames: AsyncIterable[NDArray[np.int32]]
-    ) -> AsyncGenerator[NDArray[np.int32], None]:
-        """Yield frames [codebooks] in batches [n, codebooks], the last one as large as what is left."""
-        gathering = Gathering(self)
-        async for frame in frames:
-            batch = gathering.add(frame)
-            if batch is not None:
-                yield batch
-        batch = gathering.rest()
-        if batch is not None:
-            yield batch
 
 
 class Gathering:

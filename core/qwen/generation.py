@@ -14,7 +14,7 @@ from ..speech.calls import alone
 from ..speech.stream import StopReason
 from ..speech.timings import Stopwatch
 from .expanded_frame import ExpandedFrame
-from .frames import RESERVED_IDS, Clock, FrameLine, FrameSampler
+from .frames import Clock, FrameLine, FrameSampler
 from .guard import Guard
 from .kernel_predictor import FrameSession
 from .prompt import Prompt
@@ -22,8 +22,6 @@ from .talker import TalkerSession, TalkerStep
 
 FloatArray = NDArray[np.float32]
 
-
-__all__ = ["RESERVED_IDS", "AnySession", "FrameSampler", "Session", "Utterance"]
 
 NoteStage = Callable[[str, NDArray[Any]], None]
 """Is given a stage of the model by its name in `core.speech.dump`."""

@@ -18,7 +18,8 @@ from .codec import CodecDecoder, DecoderSnapshot
 from .codec_lines import CodecLine, CodecLines
 from .content_cache import ContentCache
 from .decoding import Decoding
-from .generation import AnySession, FrameSampler, Utterance
+from .frames import FrameSampler
+from .generation import AnySession, Utterance
 from .guard import Guard
 from .long_text import Anchor, Piece, piece_seed
 from .prompt import Prompt, PromptBuilder, PromptRequest, Reference

@@ -30,9 +30,9 @@ from .openapi import document
 from .options import ServerOptions
 from .page import Page
 from .production import Speaks
+from .renewing_scheduler import RenewingScheduler
 from .speech_calls import SpeechCalls
 from .speech_endpoint import SpeechEndpoint
-from .tireless import TirelessScheduler
 from .voice_endpoint import VoiceEndpoint
 from .voice_store import VoiceStore
 
@@ -66,7 +66,7 @@ class Server:
         self._id = options.alias or self._family.name or "ggtts"
         self._created = int(time.time())
         self._state = "warming"
-        self._scheduler: TirelessScheduler | None = None
+        self._scheduler: RenewingScheduler | None = None
         self._threads: ThreadPoolExecutor | None = None
         store = VoiceStore(options.voices, self._family.clone)
         cast = Cast(self._family, store)
@@ -112,7 +112,7 @@ class Server:
         """Hold what a running server needs: threads, the scheduler, and a warm model."""
         self._state = "warming"
         self._threads = ThreadPoolExecutor(self._options.max_batch, "ggtts-answer")
-        self._scheduler = TirelessScheduler(self._family, self._options.max_batch)
+        self._scheduler = RenewingScheduler(self._family, self._options.max_batch)
         warming = asyncio.ensure_future(asyncio.to_thread(self._warm, self._scheduler))
         try:
             yield

@@ -33,7 +33,7 @@ STALL_SECONDS = 60.0
 FAREWELL_SECONDS = 1.0
 """How long the last word may take that an answer broke off."""
 CODEC_SECONDS = 24.0
-"""Most audio that the codec decodes at once where nobody listens meanwhile, unless the options say."""
+"""Most audio that the codec decodes at once, unless the options say; a batch has a lower bound of its own."""
 LISTENED_FRAMES = 16
 """The model itself makes no larger chunks for somebody who listens."""
 _SLICE = 1 << 16
@@ -116,7 +116,7 @@ class SpeechEndpoint:
         """Let a thread make an answer; it gives the ticket back when all is made, read or not."""
         loop = asyncio.get_running_loop()
         outbox = Outbox(loop, None if whole else UNREAD_BYTES)
-        # Nobody hears a whole answer grow, so the codec may decode as much at once as there is memory for.
+        # Nobody hears a whole answer grow: its chunks need not begin small.
         frames = self._codec_frames if whole or self._codec_frames < LISTENED_FRAMES else None
         production = Production(call, outbox, self._sample_rate, whole=whole, stream_frames=frames)
 

@@ -19,13 +19,14 @@ _WIDE_TERMINATORS = "。！？｡．"
 _CLOSERS = "\"'”’»›)]}）］｝」』】〉》〕"
 _SENTENCE_END = re.compile(
     rf"[{_WIDE_TERMINATORS}]+[{re.escape(_CLOSERS)}]*"
-    rf"|[{re.escape(_SPACED_TERMINATORS)}]+[{re.escape(_CLOSERS)}]*(?=\s|$)"
-    r"|\s*\n\s*\n"
+    rf"|(?<![{_SPACED_TERMINATORS}])[{_SPACED_TERMINATORS}]+[{re.escape(_CLOSERS)}]*(?=\s|$)"
+    r"|\n\s*\n"
 )
 _PAUSE = rf"[,;:][{re.escape(_CLOSERS)}]*(?=\s)|[，、；：，；：､]+[{re.escape(_CLOSERS)}]*"
 _PAUSE_END = re.compile(_PAUSE)
 _CLAUSE_END = re.compile(rf"{_PAUSE}|\s[-–—]+(?=\s)|—+|[)\]}}](?=\s)|\n")
 _SPACES = re.compile(r"\s+")
+_NOT_A_SPACE = re.compile(r"\S")
 _LAST_WORD = re.compile(r"[\w.'’-]*$")
 _INITIAL = re.compile(r"(?:^|[\s.(])[^\W\d_]$")
 _LIST_NUMBER = re.compile(r"\d{1,3}$")
@@ -135,8 +136,8 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
     mark = match.group()
     if mark.isspace() or mark[0] in _WIDE_TERMINATORS:
         return True
-    spaces = _SPACES.match(text, match.end())
-    following = text[spaces.end() if spaces else match.end() :][:1]
+    behind = _NOT_A_SPACE.search(text, match.end())
+    following = behind.group() if behind else ""
     if following.islower():
         return False
     before = text[max(start, match.start() - _LONGEST_ENDING) : match.start()]

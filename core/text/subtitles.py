@@ -197,7 +197,8 @@ def _line_blocks(lines: list[str], source: str, *, vtt: bool) -> Iterator[_Block
 
 
 def _is_timing(line: str) -> bool:
-    return _MEANT_AS_TIME.search(line) is not None or _TIMING.match(line) is not None
+    meant = _ARROW in line and _MEANT_AS_TIME.search(line) is not None
+    return meant or _TIMING.match(line) is not None
 
 
 def _seconds(hours: str | None, minutes: str, seconds: str, fraction: str | None) -> float:

@@ -13,7 +13,7 @@ import soundfile
 
 from ggtts.cli.omnivoice_codec import NAME, Services, command
 from ggtts.core.formats import rvq
-from ggtts.core.omnivoice.open_codec import open_codec
+from ggtts.core.omnivoice.codec import OmniVoiceCodec
 from support.data import DATA, OMNIVOICE_CODEC, load_golden
 from support.omnivoice_commands import Opener, Result, invoke
 
@@ -23,7 +23,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture(scope="session")
 def opener() -> Opener:
-    return Opener(open_codec)
+    return Opener(OmniVoiceCodec.open)
 
 
 @pytest.fixture

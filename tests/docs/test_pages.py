@@ -33,6 +33,7 @@ def examples(page: str) -> str:
 
 def test_the_python_page_runs(
     tiny_gguf: Callable[..., Path],
+    tiny_checkpoint: Callable[[str], Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -41,6 +42,7 @@ def test_the_python_page_runs(
     monkeypatch.chdir(tmp_path)
     Path("talker.gguf").symlink_to(tiny_gguf(BASE))
     Path("codec.gguf").symlink_to(tiny_gguf(CODEC))
+    Path("checkpoint").symlink_to(tiny_checkpoint(BASE))
     soundfile.write("voice.wav", 0.3 * np.sin(np.arange(24_000) * 0.05), 24_000)
     names: dict[str, object] = {"__name__": "example"}
     exec(compile(examples("python.md"), str(DOCS / "python.md"), "exec"), names)

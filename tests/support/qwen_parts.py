@@ -11,7 +11,7 @@ from ggtts.core.engine import Engine
 from ggtts.core.formats.qwen import TalkerFile
 from ggtts.core.qwen.code_embeddings import CodeEmbeddings
 from ggtts.core.qwen.code_predictor import CodePredictor
-from ggtts.core.qwen.generation import FrameSampler
+from ggtts.core.qwen.frames import FrameSampler
 from ggtts.core.qwen.prompt import PromptBuilder, PromptRequest, Reference
 from ggtts.core.qwen.requests import SpeechRequest, resolve_request
 from ggtts.core.qwen.talker import Talker

@@ -144,6 +144,17 @@ def test_channels_that_cancel_each_other_out_are_silent(tmp_path: Path) -> None:
         read_reference(path, RATE)
 
 
+@pytest.mark.parametrize("rate", [10, 2_000_000_000])
+def test_rates_that_no_recording_has(tmp_path: Path, rate: int) -> None:
+    """Resampling the second one took all memory, and minutes."""
+    soundfile.write(tmp_path / "odd.wav", np.ones(20_000, np.float32), rate)
+    limits = ReferenceLimits(shortest=0.0)
+    with pytest.raises(AudioFileError, match=rf"odd\.wav has {rate} samples a second: 1000 to 1000000 are"):
+        read_reference(tmp_path / "odd.wav", 24_000, limits=limits)
+    with pytest.raises(AudioFileError, match=f"the recording has {rate} samples a second"):
+        usable_samples(np.ones(20_000, np.float32), rate, limits=limits)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 @pytest.mark.parametrize("ending", ["wav", "flac", "ogg"])
 def test_a_named_pipe_will_do(tmp_path: Path, ending: str) -> None:

@@ -354,6 +354,9 @@ def test_what_is_refused(model: Path, tmp_path: Path) -> None:
     foreign = write_model(tmp_path / "llama.gguf", talker_arrays(), "llama")
     with pytest.raises(ModelFileError, match="architecture 'llama', but quantize knows qwen3-tts"):
         quantize(foreign, tmp_path / "a.gguf", "Q8_0")
+    bare = write_model(tmp_path / "bare.gguf", {})
+    with pytest.raises(ModelFileError, match=r"bare\.gguf: holds no tensors"):
+        quantize(bare, tmp_path / "a.gguf", "Q8_0")
     (tmp_path / "cut.gguf").write_bytes(model.read_bytes()[:3000])
     with pytest.raises(ModelFileError, match=r"cut\.gguf"):
         quantize(tmp_path / "cut.gguf", tmp_path / "a.gguf", "Q8_0")

@@ -95,26 +95,6 @@ def test_reset_forgets_and_keeps_the_memory(engine: Engine) -> None:
     assert (cache.length, cache.capacity, cache.signature(1)) == (3, capacity, signature)
 
 
-@pytest.mark.cpu_only
-def test_a_clone_goes_its_own_way(engine: Engine) -> None:
-    cache = KVCache(engine, CONFIG, 2, "f32")
-    store(engine, cache, numbered(0, 5))
-    twin = cache.clone()
-    ours, theirs = store(engine, cache, numbered(5, 1)), store(engine, twin, numbered(90, 1))
-    assert (ours[0][:6] == numbered(0, 6)).all()
-    assert (theirs[0][:6] == np.concatenate([numbered(0, 5), numbered(90, 1)])).all()
-
-
-@pytest.mark.cpu_only
-def test_copying_from_a_cache_of_another_size(engine: Engine) -> None:
-    source, target = KVCache(engine, CONFIG, 2, "f32"), KVCache(engine, CONFIG, 50, "f32")
-    store(engine, source, numbered(0, 5))
-    store(engine, target, numbered(70, 9))
-    target.copy_from(source)
-    keys, _ = store(engine, target, numbered(5, 2))
-    assert (keys[:7] == numbered(0, 7)).all()
-
-
 @pytest.mark.parametrize("plain", [False, True])
 def test_constant_positions(engine: Engine, plain: bool) -> None:
     config = replace(CONFIG, arithmetic=Arithmetic(plain_attention=plain))

@@ -123,6 +123,7 @@ def test_a_sentence_that_does_not_end_is_not_waited_for() -> None:
     assert pieces
     assert max(map(len, pieces)) <= 300
     assert " ".join([*pieces, rest]).split() == text.split()
+    assert rest.endswith("word ")
     assert complete_sentences("word " * 100) == ([], "word " * 100)
 
 
@@ -141,6 +142,20 @@ def test_a_sentence_that_does_not_end_is_not_waited_for() -> None:
 )
 def test_complete_sentences(text: str, complete: list[str], rest: str) -> None:
     assert complete_sentences(text) == (complete, rest)
+
+
+@pytest.mark.parametrize("space", [" " * 700, "\n" * 700, " \n" * 1000])
+@pytest.mark.parametrize("text", ["Hello.", ""])
+def test_any_amount_of_white_space(text: str, space: str) -> None:
+    assert list(Typist(text + space, None, " \n", "The end.").chunks()) == [
+        *filter(None, [text]),
+        "The end.",
+    ]
+
+
+def test_words_that_arrive_one_by_one_stay_apart() -> None:
+    words = [f"word{number} " for number in range(300)]
+    assert " ".join(Typist(*words).chunks()).split() == " ".join(words).split()
 
 
 @given(st.lists(st.integers(0, 400), max_size=6), st.booleans())

@@ -1,5 +1,7 @@
 """Text before the tokenizer: chunks, punctuation, combination, lines."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,3 +110,9 @@ def test_joining_leaves_one_line_with_all_of_its_text(text: str) -> None:
     assert not set(joined) & set("\r\n\u2028\u2029")
     kept = iter("".join(joined.split()))
     assert all(character in kept for character in "".join(text.split()))
+
+
+def test_lines_are_joined_in_time_that_grows_with_them() -> None:
+    started = time.monotonic()
+    assert join_lines("some words and more\n" * 60_000) == " ".join(["some words and more"] * 60_000)
+    assert time.monotonic() - started < 5

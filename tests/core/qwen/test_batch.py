@@ -25,7 +25,7 @@ from ggtts.core.qwen.batch import FrameStage
 from ggtts.core.qwen.cadence import STREAM_FRAMES, UNHEARD_FRAMES
 from ggtts.core.qwen.codec_stage import CodecStage, Prime, is_wide
 from ggtts.core.qwen.demo import demo_paths
-from ggtts.core.qwen.generation import FrameSampler
+from ggtts.core.qwen.frames import FrameSampler
 from ggtts.core.qwen.model import QwenTTS, SpeechStream, Voice
 from ggtts.core.qwen.talker_batch import TalkerBatch
 from ggtts.core.speech.dump import StageDump

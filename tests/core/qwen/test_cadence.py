@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ggtts.core.errors import UsageError
-from ggtts.core.qwen.cadence import STREAM_FRAMES, UNHEARD_FRAMES, Cadence
-from ggtts.core.speech.calls import alone
+from ggtts.core.qwen.cadence import STREAM_FRAMES, UNHEARD_FRAMES, Cadence, Gathering
 from ggtts.core.speech.stream import Account
 
 
@@ -23,11 +22,14 @@ def frames(count: int) -> list[np.ndarray]:
 def batches(cadence: Cadence, frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """What a cadence makes of frames that are there when they are asked for."""
 
-    async def given() -> AsyncIterator[np.ndarray]:
-        for frame in frames:
-            yield frame
-
-    return alone(cadence.batches(given()))
+    gathering = Gathering(cadence)
+    for frame in frames:
+        batch = gathering.add(frame)
+        if batch is not None:
+            yield batch
+    rest = gathering.rest()
+    if rest is not None:
+        yield rest
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import pytest
 from ggtts.core.errors import EngineError, UsageError
 from ggtts.core.qwen.choices import Choose
 from ggtts.core.qwen.expanded_frame import ExpandedFrame
-from ggtts.core.qwen.generation import FrameSampler, Session, Utterance
+from ggtts.core.qwen.frames import FrameSampler
+from ggtts.core.qwen.generation import Session, Utterance
 from ggtts.core.qwen.guard import Guard
 from ggtts.core.qwen.prompt import Prompt
 from ggtts.core.qwen.talker import TalkerStep

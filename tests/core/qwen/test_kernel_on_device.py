@@ -13,7 +13,7 @@ from ggtts.core.engine import Engine
 from ggtts.core.engine.engine import EXACT_VARIABLE
 from ggtts.core.engine.predictor_plan import PredictorPlan
 from ggtts.core.formats.qwen import TalkerFile
-from ggtts.core.qwen.generation import FrameSampler
+from ggtts.core.qwen.frames import FrameSampler
 from ggtts.core.qwen.kernel_predictor import SCOPE, frame_draw, predictor_sizes
 from ggtts.core.sampling import SamplingOptions
 from support.device import DEVICE

@@ -17,7 +17,7 @@ from ggtts.core.qwen.choices import Choose, SampledChoice
 from ggtts.core.qwen.code_predictor import CodePredictor, CodePredictorSession
 from ggtts.core.qwen.code_predictor_batch import CodePredictorBatch
 from ggtts.core.qwen.expanded_frame import ExpandedFrame
-from ggtts.core.qwen.generation import FrameSampler
+from ggtts.core.qwen.frames import FrameSampler
 from ggtts.core.qwen.kernel_predictor import (
     SCOPE,
     KernelBatch,

@@ -11,7 +11,8 @@ import pytest
 from ggtts.core.formats.qwen import TalkerFile
 from ggtts.core.qwen.choices import Choose
 from ggtts.core.qwen.code_predictor import CodePredictorSession
-from ggtts.core.qwen.generation import FrameSampler, Session, Utterance
+from ggtts.core.qwen.frames import FrameSampler
+from ggtts.core.qwen.generation import Session, Utterance
 from ggtts.core.qwen.prompt import PromptRequest
 from ggtts.core.qwen.talker import TalkerSession
 from ggtts.core.sampling import SamplingOptions, TokenSampler

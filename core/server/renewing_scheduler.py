@@ -14,7 +14,7 @@ from .production import Speaks
 logger = logging.getLogger(__name__)
 
 
-class TirelessScheduler:
+class RenewingScheduler:
     """Speaks as the scheduler of a model does, until it is closed. Usable from several threads."""
 
     def __init__(self, family: Family, places: int) -> None:
