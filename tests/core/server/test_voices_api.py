@@ -200,3 +200,24 @@ def test_a_disk_that_is_full_is_no_fault_of_the_client(
     assert answer.status_code == 500
     assert "No space left" in answer.json()["error"]["message"]
     assert start.client.get("/v1/voices").json()["voices"][-1]["id"] == "eva"
+
+
+def test_a_file_that_was_sent_as_a_text_is_told(humming: Start) -> None:
+    parts = {"name": (None, "mine"), "file": (None, "voice.wav")}
+    answer = humming().client.post("/v1/audio/voices", files=parts)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "file"
+    assert "with an @" in answer.json()["error"]["message"]
+
+
+def test_a_recording_as_the_body_is_told_what_is_taken(humming: Start) -> None:
+    answer = humming().client.post("/v1/audio/voices", content=wav(), headers={"Content-Type": "audio/wav"})
+    assert answer.status_code == 415
+    assert "takes multipart/form-data or application/json" in answer.json()["error"]["message"]
+
+
+def test_a_model_that_is_not_there_is_told_the_one_that_is(humming: Start) -> None:
+    answer = humming(alias="mine").client.get("/v1/models/other")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "model_not_found"
+    assert "'mine'" in answer.json()["error"]["message"]
