@@ -207,7 +207,7 @@ class _Watched:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status = int(message["status"])  # before Python 3.11, an HTTPStatus is written as its name
             headers = MutableHeaders(scope=message)
             headers.setdefault("X-Content-Type-Options", "nosniff")
             if self._origin:

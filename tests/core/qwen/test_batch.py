@@ -35,6 +35,7 @@ from ggtts.core.speech.scheduler import Occupancy
 from support.comparing import deviation, same
 from support.data import DATA
 from support.device import DEVICE, ON_CPU
+from support.memory import let_go
 from support.patience import PATIENCE, eventually
 from support.qwen_parts import Parts
 from support.tolerances import HALF_PRECISION_CACHE
@@ -437,6 +438,7 @@ def test_closing_lets_go_of_thread_and_memory(model: QwenTTS) -> None:
             with pytest.raises(EngineError, match="the scheduler was closed"):
                 read(stream)
         del scheduler, stream, streams
+        let_go()
         assert (threads(), batch()) == ([], None)
     finally:
         gc.enable()

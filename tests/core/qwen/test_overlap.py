@@ -22,6 +22,7 @@ from ggtts.core.speech.background import THREAD_NAME
 from ggtts.core.speech.observer import Observer
 from support.comparing import same
 from support.device import DEVICE
+from support.memory import let_go
 from support.patience import PATIENCE, eventually
 from support.watching import Recorder
 
@@ -299,6 +300,7 @@ def test_a_forgotten_stream_and_model_are_gone_at_once() -> None:
         model.speak("Hello there.", **asked)
         parts = [weakref.ref(part) for part in (model, model._equipment.decoder, model._equipment.sessions)]
         del stream, scheduler, model
+        let_go()
         assert [part() for part in parts] == [None] * len(parts)
         assert helpers() == []
     finally:
