@@ -310,6 +310,9 @@ std::vector<uint8_t> Weights::converted_rows(const FileTensor &stored, ggml_type
 
 // The matrices of a large model take a second to pack: all threads share them.
 void Weights::pack(const std::vector<Packing> &matrices) {
+    if (matrices.empty())
+        return;
+    backend_->rest();
     std::atomic<size_t> next = 0;
     const auto work = [&] {
         for (size_t i = next++; i < matrices.size(); i = next++) {
