@@ -79,7 +79,7 @@ GGTTS_ANYWHERE TwoLetters look_at_two(const Letter *from) {
 
 // How long to look for a letter. In an emulation whatever is waited for has come before.
 //
-// The kernel for few columns has no register left to count turns with.
+// The kernel for few columns waits like this: it was only ever timed without counting its turns.
 struct Forever {
     static GGTTS_ANYWHERE void turn([[maybe_unused]] int index) {
 #ifndef __CUDACC__

@@ -15,6 +15,8 @@ struct ggml_tensor;
 
 namespace ggtts::kernels {
 
+struct StoredPanel;
+
 // y[t, o] = bias[o] + sum over taps k and inputs i of weight[o, i, k] x[t * stride + k * dilation, i]; every
 // group of outputs reads a group of inputs of its own.
 struct ConvShape {
@@ -80,12 +82,15 @@ struct StoredWeights {
     std::shared_ptr<const void> owner;  // of the values
     // Told about parts of the values that are not needed for a while; may be empty.
     std::function<void(const void *begin, size_t bytes)> release;
+    int threads = 1;  // that pack them
 
     static bool can_be(int type);
     // Throws std::invalid_argument unless they are of such a type.
     void check() const;
     // `count` of them from the one at `first`.
     void read(int64_t first, int64_t count, float *out) const;
+    // Those of some outputs, each with `inputs` x `taps` of them.
+    StoredPanel panel(int64_t first, int64_t outputs, int64_t inputs, int64_t taps) const;
     // The first `count` of them have been packed.
     void done_with(int64_t count) const;
 };

@@ -19,6 +19,9 @@ constexpr int64_t fewest_rows = 144;
 // Threads with this many jobs each end at about the same time.
 constexpr int64_t jobs_per_thread = 4;
 
+// No panel is wider.
+constexpr int64_t widest = 64;
+
 // How many parts of at most so many there are.
 int64_t parts(int64_t count, int64_t most) {
     return (count + most - 1) / most;
@@ -124,17 +127,18 @@ MinimalConv::MinimalConv(const ConvShape &shape, const StoredWeights &weights, c
       bias_(static_cast<size_t>(panels_ * kernels_.panel_width), 0.0f),
       zeros_(static_cast<size_t>(shape.inputs), 0.0f) {
     weights.check();
-    const int64_t row = shape.inputs * shape.taps;
-    std::vector<float> kernels(static_cast<size_t>(kernels_.panel_width * row));
-    for (int64_t panel = 0; panel < panels_; ++panel) {
-        const int64_t first = panel * kernels_.panel_width;
-        const int64_t present = std::min(kernels_.panel_width, shape.outputs - first);
-        // Outputs beyond the last are computed from zeros.
-        std::fill(kernels.begin() + present * row, kernels.end(), 0.0f);
-        weights.read(first * row, present * row, kernels.data());
-        pack(kernels.data(), panel);
-    }
-    weights.done_with(shape.outputs * row);
+    const int64_t room = shape.taps * shape.inputs * kernels_.panel_width;
+    const PanelMemory kernels(static_cast<size_t>(weights.threads * room));
+    share_out(panels_, weights.threads, [&](int thread, int64_t begin, int64_t end) {
+        for (int64_t panel = begin; panel < end; ++panel) {
+            const int64_t first = panel * kernels_.panel_width;
+            const int64_t present = std::min(kernels_.panel_width, shape.outputs - first);
+            float *direct = kernels.get() + thread * room;
+            kernels_.pack_panel(weights.panel(first, present, shape.inputs, shape.taps), direct);
+            pack(direct, panel);
+        }
+    });
+    weights.done_with(shape.outputs * shape.inputs * shape.taps);
     if (bias != nullptr) {
         std::copy_n(bias, shape.outputs, bias_.begin());
     }
@@ -144,23 +148,23 @@ float *MinimalConv::weights_at(int64_t panel, int64_t part) const {
     return values_.get() + (panel * weight_parts(shape()) + part) * shape().inputs * kernels_.panel_width;
 }
 
-// The kernels [outputs of a panel, inputs, taps].
+// The kernels [taps, inputs, outputs of a panel].
 void MinimalConv::pack(const float *kernels, int64_t panel) {
     static constexpr auto matrix = kernel_matrix();
-    const int64_t width = kernels_.panel_width, row = shape().inputs * shape().taps;
-    for (int64_t i = 0; i < shape().inputs; ++i, kernels += shape().taps) {
+    const int64_t width = kernels_.panel_width, of_tap = shape().inputs * width;
+    for (int64_t i = 0; i < shape().inputs; ++i, kernels += width) {
         for (int64_t part = 0; part < weight_parts(shape()); ++part) {
             const auto &powers = matrix[part / halves];
             const int64_t first = part % halves * taps;
             const int64_t present = std::min<int64_t>(taps, shape().taps - first);
-            float *to = weights_at(panel, part) + i * width;
-            for (int64_t output = 0; output < width; ++output) {
-                double sum = 0;
-                for (int64_t tap = 0; tap < present; ++tap) {
-                    sum += powers[tap] * kernels[output * row + first + tap];
+            std::array<double, widest> sums{};
+            for (int64_t tap = 0; tap < present; ++tap) {
+                const float *values = kernels + (first + tap) * of_tap;
+                for (int64_t output = 0; output < width; ++output) {
+                    sums[output] += powers[tap] * values[output];
                 }
-                to[output] = static_cast<float>(sum);
             }
+            std::copy_n(sums.data(), width, weights_at(panel, part) + i * width);
         }
     }
 }
@@ -248,7 +252,6 @@ void MinimalConv::finish(const ConvOperands &operands, const Block &block, int64
 // The outputs of one tile of an undilated row; `samples` are left from the first of them to the end.
 void MinimalConv::finish_tile(const ConvOperands &operands, int64_t sample, int64_t samples, int64_t panel,
                               const float *products, int64_t stride) const {
-    constexpr int64_t widest = 64;  // no panel is wider
     const int64_t width = kernels_.panel_width, channels = shape().outputs, first = panel * width;
     const int64_t present = std::min(width, channels - first);
     std::array<float, outputs * widest> aside;

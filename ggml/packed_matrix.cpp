@@ -147,40 +147,38 @@ RowSpan read_q6_k(const uint8_t *stored) {
     return span;
 }
 
-RowSpan read_span(PackedFormat format, const uint8_t *stored) {
-    switch (format) {
-        case PackedFormat::q4_k:
-            return read_q4_k(stored);
-        case PackedFormat::q5_k:
-            return read_q5_k(stored);
-        case PackedFormat::q6_k:
-            return read_q6_k(stored);
-        case PackedFormat::q8_0:
-            break;
+template <PackedFormat format>
+RowSpan read_span(const uint8_t *stored) {
+    if constexpr (format == PackedFormat::q4_k) {
+        return read_q4_k(stored);
+    } else if constexpr (format == PackedFormat::q5_k) {
+        return read_q5_k(stored);
+    } else if constexpr (format == PackedFormat::q6_k) {
+        return read_q6_k(stored);
+    } else {
+        return read_q8_0(stored);
     }
-    return read_q8_0(stored);
 }
 
 // One row of the 16 of a group: where its numbers go.
+template <PackedFormat format>
 class Lane {
 public:
-    Lane(PackedFormat format, int64_t row_blocks, uint8_t *group, int64_t row)
-        : format_(format),
-          layout_(packed_layout(format)),
-          scales_(group + layout_.scales_at(row_blocks)),
-          weights_(group + layout_.weights_at(row_blocks)),
+    Lane(int64_t row_blocks, uint8_t *group, int64_t row)
+        : scales_(group + layout.scales_at(row_blocks)),
+          weights_(group + layout.weights_at(row_blocks)),
           group_(group),
           row_(row) {}
 
     void write(int64_t span, const RowSpan &from) const {
-        uint8_t *head = group_ + span * layout_.head_bytes;
+        uint8_t *head = group_ + span * layout.head_bytes;
         std::memcpy(head + row_ * 2, from.scale.data(), 2);
-        if (layout_.bias == 0) {
+        if constexpr (layout.bias == 0) {
             std::memcpy(head + 32 + row_ * 2, from.minimum.data(), 2);
         }
-        for (int64_t part = 0; part < layout_.blocks(); ++part) {
-            const int64_t block = span * layout_.blocks() + part;
-            if (format_ == PackedFormat::q8_0) {
+        for (int64_t part = 0; part < layout.blocks(); ++part) {
+            const int64_t block = span * layout.blocks() + part;
+            if constexpr (format == PackedFormat::q8_0) {
                 write_bytes(block, part, from);
             } else {
                 write_scales(block, static_cast<size_t>(part), from);
@@ -192,7 +190,7 @@ public:
 
 private:
     void put(int64_t block, int64_t vector, Four value) const {
-        std::memcpy(weights_ + block * layout_.block_bytes + (vector * packed_rows + row_) * 4, &value,
+        std::memcpy(weights_ + block * layout.block_bytes + (vector * packed_rows + row_) * 4, &value,
                     sizeof(value));
     }
     void write_bytes(int64_t block, int64_t part, const RowSpan &from) const {
@@ -201,8 +199,8 @@ private:
         }
     }
     void write_scales(int64_t block, size_t part, const RowSpan &from) const {
-        uint8_t *scales = scales_ + block * layout_.scale_bytes;
-        const bool two_scales = layout_.scales_per_block == 2;
+        uint8_t *scales = scales_ + block * layout.scale_bytes;
+        const bool two_scales = layout.scales_per_block == 2;
         scales[row_] = from.block_scales[two_scales ? 2 * part : part];
         scales[packed_rows + row_] = two_scales ? from.block_scales[2 * part + 1] : from.block_minima[part];
     }
@@ -213,9 +211,9 @@ private:
         }
     }
     void write_upper_bits(int64_t block, int64_t part, const RowSpan &from) const {
-        if (format_ == PackedFormat::q5_k) {
+        if constexpr (format == PackedFormat::q5_k) {
             put(block, 4, gathered(from, part, 0, packed_quads, 1));
-        } else if (format_ == PackedFormat::q6_k) {
+        } else if constexpr (format == PackedFormat::q6_k) {
             put(block, 4, gathered(from, part, 0, 4, 2));
             put(block, 5, gathered(from, part, 4, 8, 2));
         }
@@ -230,11 +228,42 @@ private:
         return all;
     }
 
-    PackedFormat format_;
-    PackedLayout layout_;
+    static constexpr PackedLayout layout = packed_layout(format);
+
     uint8_t *scales_, *weights_, *group_;
     int64_t row_;
 };
+
+// Rows [begin, end) of a group, from where they are stored.
+template <PackedFormat format>
+void pack_rows(const uint8_t *stored, int64_t width, int64_t begin, int64_t end, uint8_t *group) {
+    constexpr PackedLayout layout = packed_layout(format);
+    const int64_t spans = width / layout.span_columns;
+    // Written in order, read from 16 rows at a time: reading along one row would scatter the writes.
+    for (int64_t span = 0; span < spans; ++span) {
+        for (int64_t row = begin; row < end; ++row) {
+            const uint8_t *source = stored + ((row - begin) * spans + span) * layout.stored_bytes;
+            Lane<format>(width / packed_columns, group, row % packed_rows)
+                .write(span, read_span<format>(source));
+        }
+    }
+}
+
+using PackRows = decltype(&pack_rows<PackedFormat::q8_0>);
+
+PackRows pack_rows_of(PackedFormat format) {
+    switch (format) {
+        case PackedFormat::q4_k:
+            return pack_rows<PackedFormat::q4_k>;
+        case PackedFormat::q5_k:
+            return pack_rows<PackedFormat::q5_k>;
+        case PackedFormat::q6_k:
+            return pack_rows<PackedFormat::q6_k>;
+        case PackedFormat::q8_0:
+            break;
+    }
+    return pack_rows<PackedFormat::q8_0>;
+}
 
 }  // namespace
 
@@ -280,28 +309,22 @@ PackedMatrix::PackedMatrix(PackedFormat format, int64_t rows, int64_t width,
       group_bytes_(packed_layout(format).group_bytes(width / packed_columns)) {}
 
 void PackedMatrix::allocate() {
-    if (!packed_)
-        packed_.reset(new (alignment) uint8_t[static_cast<size_t>(bytes())]);
+    if (packed_)
+        return;
+    packed_.reset(new (alignment) uint8_t[static_cast<size_t>(bytes())]);
+    // The rows that the last group lacks are zero.
+    std::fill_n(packed_.get() + bytes() - group_bytes_, group_bytes_, uint8_t{0});
 }
 
 void PackedMatrix::pack(int64_t first_row, int64_t rows, const void *stored) {
     const PackedLayout layout = packed_layout(format_);
-    const int64_t spans = width_ / layout.span_columns;
-    if (first_row == 0)
-        std::memset(packed_.get(), 0, static_cast<size_t>(bytes()));  // rows beyond the last are zero
+    const int64_t row_bytes = width_ / layout.span_columns * layout.stored_bytes;
     const auto *from = static_cast<const uint8_t *>(stored);
-    // Written in order, read from 16 rows at a time: reading along one row would scatter the writes.
     for (int64_t begin = first_row; begin < first_row + rows;) {
         const int64_t group = begin / packed_rows;
         const int64_t end = std::min((group + 1) * packed_rows, first_row + rows);
-        uint8_t *to = packed_.get() + group * group_bytes_;
-        for (int64_t span = 0; span < spans; ++span) {
-            for (int64_t row = begin; row < end; ++row) {
-                const uint8_t *source = from + ((row - first_row) * spans + span) * layout.stored_bytes;
-                Lane(format_, width_ / packed_columns, to, row % packed_rows)
-                    .write(span, read_span(format_, source));
-            }
-        }
+        pack_rows_of(format_)(from + (begin - first_row) * row_bytes, width_, begin, end,
+                              packed_.get() + group * group_bytes_);
         begin = end;
     }
 }

@@ -77,6 +77,11 @@ void StoredWeights::read(int64_t first, int64_t count, float *out) const {
     }
 }
 
+StoredPanel StoredWeights::panel(int64_t first, int64_t outputs, int64_t inputs, int64_t taps) const {
+    const size_t begin = static_cast<size_t>(first * inputs * taps) * value_bytes(type);
+    return {static_cast<const uint8_t *>(values) + begin, type, inputs * taps, outputs, inputs, taps};
+}
+
 PanelConv::PanelConv(const ConvShape &shape, const float *bias, const std::string &instruction_set)
     : ConvPlan(shape),
       kernels_(vector_kernels(instruction_set)),
@@ -196,16 +201,14 @@ void PanelConv::compute_panel(const ConvOperands &operands, const LaneSamples &t
 }
 
 void PanelConv::pack(const StoredWeights &weights, const Panel &panel, float *values) const {
-    const int64_t row = shape().inputs * shape().taps;
-    const size_t begin = static_cast<size_t>(panel.first * row) * value_bytes(weights.type);
-    kernels_.pack_panel({static_cast<const uint8_t *>(weights.values) + begin, weights.type, row, panel.width,
-                         shape().inputs, shape().taps},
-                        values);
+    kernels_.pack_panel(weights.panel(panel.first, panel.width, shape().inputs, shape().taps), values);
 }
 
 PackedConv::PackedConv(const ConvShape &shape, const float *bias, const std::string &instruction_set)
     : PanelConv(shape, bias, instruction_set), values_(static_cast<size_t>(panels() * panel_values())) {
-    std::fill_n(values_.get(), panels() * panel_values(), 0.0f);
+    if (shape.all_outputs() < panels() * panel_width()) {
+        std::fill_n(values_.get(), panels() * panel_values(), 0.0f);
+    }
 }
 
 // Where the weight of an output, counted over all groups, is.
@@ -234,9 +237,11 @@ PackedConv::PackedConv(const ConvShape &shape, const StoredWeights &weights, con
                        const std::string &instruction_set)
     : PanelConv(shape, bias, instruction_set), values_(static_cast<size_t>(panels() * panel_values())) {
     weights.check();
-    for (int64_t index = 0; index < panels(); ++index) {
-        pack(weights, panel_at(index), values_.get() + index * panel_values());
-    }
+    share_out(panels(), weights.threads, [&](int, int64_t begin, int64_t end) {
+        for (int64_t index = begin; index < end; ++index) {
+            pack(weights, panel_at(index), values_.get() + index * panel_values());
+        }
+    });
     weights.done_with(shape.all_outputs() * shape.inputs * shape.taps);
 }
 
@@ -244,32 +249,32 @@ PackedConv::PackedConv(const TransposedShape &shape, const StoredWeights &weight
                        const std::string &instruction_set)
     : PackedConv(direct_shape(shape), repeated(bias, shape).data(), instruction_set) {
     weights.check();
-    const int64_t row_length = shape.outputs * shape.kernel;
-    std::vector<float> row(static_cast<size_t>(row_length));
-    for (int64_t input = 0; input < shape.inputs; ++input) {
-        weights.read(input * row_length, row_length, row.data());
-        // So few outputs at a time that their weights stay in the first-level cache.
-        for (int64_t output = 0; output < shape.outputs; output += panel_width()) {
-            const int64_t end = std::min(output + panel_width(), shape.outputs);
-            for (int64_t place = 0; place < shape.kernel; ++place) {
-                pack_transposed(shape, row.data(), input, output, end, place);
+    const int64_t room = panel_width() * shape.kernel;
+    const PanelMemory kernels(static_cast<size_t>(weights.threads * room));
+    share_out(shape.inputs, weights.threads, [&](int thread, int64_t begin, int64_t end) {
+        for (int64_t input = begin; input < end; ++input) {
+            for (int64_t output = 0; output < shape.outputs; output += panel_width()) {
+                const int64_t count = std::min(panel_width(), shape.outputs - output);
+                float *some = kernels.get() + thread * room;
+                this->kernels().pack_panel(
+                    weights.panel(input * shape.outputs + output, count, 1, shape.kernel), some);
+                pack_transposed(shape, some, input, output, count);
             }
         }
-    }
-    weights.done_with(shape.inputs * row_length);
+    });
+    weights.done_with(shape.inputs * shape.outputs * shape.kernel);
 }
 
-// The weights of outputs [begin, end) at one place of the kernel.
-void PackedConv::pack_transposed(const TransposedShape &shape, const float *row, int64_t input, int64_t begin,
-                                 int64_t end, int64_t place) {
-    const int64_t tap = this->shape().taps - 1 - place / shape.stride;
-    const int64_t first = place % shape.stride * shape.outputs;
-    // Neighbours up to the end of a panel.
-    for (int64_t output = begin, count; output < end; output += count) {
-        count = std::min(panel_width() - (first + output) % panel_width(), end - output);
-        float *to = column(tap, input, first + output);
-        for (int64_t i = 0; i < count; ++i) {
-            to[i] = row[(output + i) * shape.kernel + place];
+// The weights [kernel, panel_width] of some outputs.
+void PackedConv::pack_transposed(const TransposedShape &shape, const float *kernels, int64_t input,
+                                 int64_t first, int64_t outputs) {
+    for (int64_t place = 0; place < shape.kernel; ++place, kernels += panel_width()) {
+        const int64_t tap = this->shape().taps - 1 - place / shape.stride;
+        const int64_t begin = place % shape.stride * shape.outputs + first;
+        // Neighbours up to the end of a panel.
+        for (int64_t done = 0, count; done < outputs; done += count) {
+            count = std::min(panel_width() - (begin + done) % panel_width(), outputs - done);
+            std::copy_n(kernels + done, count, column(tap, input, begin + done));
         }
     }
 }

@@ -74,11 +74,11 @@ public:
                const std::string &instruction_set);
 
 private:
-    // Values all zero.
+    // Values not set, but zero where there is no output.
     PackedConv(const ConvShape &shape, const float *bias, const std::string &instruction_set);
     float *column(int64_t tap, int64_t input, int64_t output);
-    void pack_transposed(const TransposedShape &shape, const float *row, int64_t input, int64_t begin,
-                         int64_t end, int64_t place);
+    void pack_transposed(const TransposedShape &shape, const float *kernels, int64_t input, int64_t first,
+                         int64_t outputs);
     const float *values_of(const Panel &panel, float *room) const override;
     int64_t samples_per_job() const override;
 

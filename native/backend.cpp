@@ -155,11 +155,7 @@ Backend::Backend(std::shared_ptr<Backend> first, int aside)
     if (first_->share_)
         throw std::invalid_argument("there is a second backend already");
     share_ = first_->share_ = std::make_shared<ThreadShare>(threads_, aside);
-    share_->on_rest([first = first_.get()] {
-        const std::unique_lock idle(first->compute_mutex(), std::try_to_lock);
-        if (idle)
-            first->use_threads(1);
-    });
+    share_->on_rest([first = first_.get()] { first->rest(); });
 }
 
 ggml_threadpool *Backend::pool_of(int threads) {
@@ -169,6 +165,8 @@ ggml_threadpool *Backend::pool_of(int threads) {
     ggml_threadpool_params params;
     ggml_threadpool_params_init(&params, threads);
     params.poll = static_cast<uint32_t>(poll_);
+    // Until there is something to do they would poll in vain, while a model is loaded.
+    params.paused = true;
     const std::vector<int> before = process_threads();
     pool = procedure<ggml_threadpool *(*)(ggml_threadpool_params *)>("ggml_threadpool_new")(&params);
     if (pool == nullptr)
@@ -196,6 +194,12 @@ void Backend::use_threads(int threads) {
 std::shared_ptr<ThreadShare> Backend::thread_share() const {
     std::lock_guard lock(share_mutex_);
     return share_;
+}
+
+void Backend::rest() {
+    const std::unique_lock idle(compute_mutex_, std::try_to_lock);
+    if (idle && is_cpu_)
+        use_threads(1);
 }
 
 void Backend::company_comes() {

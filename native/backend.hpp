@@ -85,6 +85,10 @@ public:
     // Starts a graph; a device that is not the CPU may still be busy with it on return.
     ggml_status start(ggml_cgraph *graph);
 
+    // Idle threads poll for the next graph; this ends that until there is one, when other threads have work.
+    // Not to be called by who holds the mutex below.
+    void rest();
+
     // One graph at a time runs on a backend.
     std::mutex &compute_mutex() { return compute_mutex_; }
     // Where it computes.

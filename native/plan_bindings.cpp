@@ -66,9 +66,16 @@ std::shared_ptr<const ConvPlan> plan_of_matrices(const Matrices &matrices, const
 
 using Sizes = std::array<int64_t, 3>;
 
+int checked_threads(int threads) {
+    if (threads < 1) {
+        throw std::invalid_argument("threads must be at least 1, not " + std::to_string(threads));
+    }
+    return threads;
+}
+
 // A weight of a file, which must have so many values.
 kernels::StoredWeights stored_weights(std::shared_ptr<const GgufFile> file, const std::string &name,
-                                      const Sizes &sizes) {
+                                      const Sizes &sizes, int threads) {
     const FileTensor &tensor = file->tensor(name);
     size_t present = 1, wanted = 1;
     for (const int64_t length : tensor.shape) {
@@ -88,17 +95,19 @@ kernels::StoredWeights stored_weights(std::shared_ptr<const GgufFile> file, cons
     const auto release = [&mapping = file->mapping()](const void *begin, size_t bytes) {
         mapping.release(begin, bytes);
     };
-    return {tensor.data, tensor.type, file, release};
+    return {tensor.data, tensor.type, file, release, threads};
 }
 
 std::shared_ptr<const ConvPlan> plan_of_file(std::shared_ptr<const GgufFile> file, const std::string &name,
                                              const Sizes &sizes, const std::optional<Bias> &bias,
                                              int64_t dilation, const std::string &instruction_set,
-                                             int64_t stride, int64_t groups, bool packed, int64_t period) {
+                                             int64_t stride, int64_t groups, bool packed, int64_t period,
+                                             int threads) {
     const auto [outputs, inputs, taps] = sizes;
     const ConvShape shape{taps, outputs_of_group(outputs, groups), inputs, groups, dilation, stride};
-    auto weights = stored_weights(std::move(file), name, sizes);
+    auto weights = stored_weights(std::move(file), name, sizes, checked_threads(threads));
     const float *values = checked_bias(bias, outputs);
+    const nb::gil_scoped_release unlocked;
     if (period > 0) {
         return kernels::periodic_conv(shape, weights, values, period, instruction_set);
     }
@@ -111,11 +120,12 @@ std::shared_ptr<const ConvPlan> plan_of_file(std::shared_ptr<const GgufFile> fil
 std::shared_ptr<const ConvPlan> transposed_plan_of_file(std::shared_ptr<const GgufFile> file,
                                                         const std::string &name, const Sizes &sizes,
                                                         const std::optional<Bias> &bias, int64_t stride,
-                                                        const std::string &instruction_set) {
+                                                        const std::string &instruction_set, int threads) {
     const auto [inputs, outputs, kernel] = sizes;
-    const auto weights = stored_weights(std::move(file), name, sizes);
-    return kernels::transposed_conv({inputs, outputs, kernel, stride}, weights, checked_bias(bias, outputs),
-                                    instruction_set);
+    const auto weights = stored_weights(std::move(file), name, sizes, checked_threads(threads));
+    const float *values = checked_bias(bias, outputs);
+    const nb::gil_scoped_release unlocked;
+    return kernels::transposed_conv({inputs, outputs, kernel, stride}, weights, values, instruction_set);
 }
 
 using ExactRows = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -168,12 +178,13 @@ void bind_plans(nb::module_ &m) {
              "Packed from matrices [taps, outputs, inputs of a group] and a bias [outputs] or None.")
         .def_static("of_file", &plan_of_file, "file"_a, "name"_a, "sizes"_a, "bias"_a.none(),
                     "dilation"_a = 1, "instruction_set"_a = "best", "stride"_a = 1, "groups"_a = 1,
-                    "packed"_a = false, "period"_a = 0,
-                    "Of weights (outputs, inputs of a group, taps) of a file, packed or read where they lie; "
-                    "with a period, results may depend on their place in it, and take less work.")
+                    "packed"_a = false, "period"_a = 0, "threads"_a = 1,
+                    "Of weights (outputs, inputs of a group, taps) of a file, packed by so many threads or "
+                    "read where they lie; with a period, results may depend on their place in it, and take "
+                    "less work.")
         .def_static(
             "transposed_of_file", &transposed_plan_of_file, "file"_a, "name"_a, "sizes"_a, "bias"_a.none(),
-            "stride"_a, "instruction_set"_a = "best",
+            "stride"_a, "instruction_set"_a = "best", "threads"_a = 1,
             "Of a transposed convolution's weights (inputs, outputs, kernel): stride * outputs an input.")
         .def_prop_ro(
             "reach", [](const ConvPlan &plan) { return plan.shape().reach(); },

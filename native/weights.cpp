@@ -347,6 +347,9 @@ std::vector<uint8_t> Weights::converted_rows(const FileTensor &stored, ggml_type
 
 // The matrices of a large model take a second to pack: all threads share them.
 void Weights::pack() {
+    if (to_pack_.empty())
+        return;
+    backend_->rest();
     try {
         for (const Packing &packing : to_pack_)
             packing.matrix->allocate();

@@ -168,13 +168,13 @@ class ConvPlan:
         """
 
     @staticmethod
-    def of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best', stride: int = 1, groups: int = 1, packed: bool = False, period: int = 0) -> ConvPlan:
+    def of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, dilation: int = 1, instruction_set: str = 'best', stride: int = 1, groups: int = 1, packed: bool = False, period: int = 0, threads: int = 1) -> ConvPlan:
         """
-        Of weights (outputs, inputs of a group, taps) of a file, packed or read where they lie; with a period, results may depend on their place in it, and take less work.
+        Of weights (outputs, inputs of a group, taps) of a file, packed by so many threads or read where they lie; with a period, results may depend on their place in it, and take less work.
         """
 
     @staticmethod
-    def transposed_of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, stride: int, instruction_set: str = 'best') -> ConvPlan:
+    def transposed_of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, stride: int, instruction_set: str = 'best', threads: int = 1) -> ConvPlan:
         """
         Of a transposed convolution's weights (inputs, outputs, kernel): stride * outputs an input.
         """

@@ -12,14 +12,15 @@ import os
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import soundfile
-import soxr
 from numpy.typing import NDArray
 
 from ..errors import AudioFileError
+
+if TYPE_CHECKING:
+    import soundfile
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -111,6 +112,8 @@ def resample(samples: NDArray[np.float32], rate: int, wanted: int) -> NDArray[np
     """Resample mono samples [n] from `rate` to `wanted` Hz with soxr HQ, to ceil(n * wanted / rate) samples."""
     if rate == wanted:
         return samples
+    import soxr  # only now, like soundfile below: most runs read no recording, and have a listener waiting
+
     ratio = float(wanted) / rate
     # In floating point, as librosa computes it: a ratio just above the exact one gives a sample more.
     length = math.ceil(len(samples) * ratio)
@@ -132,6 +135,8 @@ def _floats(samples: NDArray[Any]) -> NDArray[np.float32]:
 
 def _read(source: Path | BinaryIO, longest: float, label: str) -> tuple[NDArray[np.float32], int, bool]:
     """Samples [n, channels] of at most `longest` seconds, their rate, and whether there were more."""
+    import soundfile
+
     try:
         with soundfile.SoundFile(_openable(source)) as file:
             limit = int(longest * file.samplerate)

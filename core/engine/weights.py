@@ -95,6 +95,7 @@ class Weights:
         """Raises ModelFileError for a file that is missing, truncated, or not GGUF."""
         self.path = path
         self.on_cpu = backend.has_own_operations
+        self.threads = backend.threads
         self.file = open_gguf(path)
         self.native = _native.Weights(backend, self.file)
 

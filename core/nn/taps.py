@@ -164,7 +164,10 @@ def transposed_taps(scope: WeightScope, stride: int) -> Taps:
     """
     weights, name, bias = scope.weights, scope.full_name("weight"), bias_of(scope)
     if weights.on_cpu and weights.has_floats(name):
-        return FusedTaps(ConvPlan.transposed_of_file(weights.file, name, kernel_shape(scope), bias, stride))
+        shape, threads = kernel_shape(scope), weights.threads
+        return FusedTaps(
+            ConvPlan.transposed_of_file(weights.file, name, shape, bias, stride, threads=threads)
+        )
     weight = kernel_of(scope)
     inputs, outputs, kernel = weight.shape
     by_delay = weight.reshape(inputs, outputs, kernel // stride, stride).transpose(2, 3, 1, 0)
@@ -236,6 +239,7 @@ class _Kernel:
                 groups=geometry.groups,
                 packed=not geometry.many,
                 period=geometry.period,
+                threads=weights.threads,
             )
         dilation, stride, groups = geometry.dilation, geometry.stride, geometry.groups
         return ConvPlan(self.matrices(), bias, dilation, stride=stride, groups=groups)

@@ -157,13 +157,30 @@ def test_weights_of_a_file(
     packed_from_file = ConvPlan.of_file(
         weights.file, "weight", kind.sizes, bias, kind.dilation, instruction_set, packed=True, **settings
     )
-    plans = {"stored": stored, "packed": packed, "packed_from_file": packed_from_file}
+    packed_by_many = ConvPlan.of_file(
+        weights.file,
+        "weight",
+        kind.sizes,
+        bias,
+        kind.dilation,
+        instruction_set,
+        packed=True,
+        threads=3,
+        **settings,
+    )
+    plans = {
+        "stored": stored,
+        "packed": packed,
+        "packed_from_file": packed_from_file,
+        "packed_by_many": packed_by_many,
+    }
     tensors = {name: inputs[0].conv1d(plan, inputs[1]) for name, plan in plans.items()}
     expected = residual + reference_conv(
         x, exact, bias, stride=kind.stride, dilation=kind.dilation, groups=kind.groups
     )
     results = graph.program(tensors)(x=x, residual=residual)
     np.testing.assert_array_equal(results["packed_from_file"], results["packed"])
+    np.testing.assert_array_equal(results["packed_by_many"], results["packed"])
     for y in results.values():
         np.testing.assert_allclose(y.reshape(expected.shape), expected, atol=TOLERANCE)
 
@@ -203,10 +220,16 @@ def test_transposed_weights_of_a_file(
     weight = (generator.standard_normal((inputs, outputs, kernel)) / np.sqrt(inputs)).astype(dtype)
     bias, x = (generator.standard_normal(shape).astype(np.float32) for shape in (outputs, (40, inputs)))
     weights = engine.weights(write_weights(tmp_path / "weights.gguf", {"weight": weight}))
-    plan = ConvPlan.transposed_of_file(weights.file, "weight", weight.shape, bias, stride, instruction_set)
+    plan, plan_of_many = (
+        ConvPlan.transposed_of_file(
+            weights.file, "weight", weight.shape, bias, stride, instruction_set, threads=threads
+        )
+        for threads in (1, 4)
+    )
     past = kernel // stride - 1
     assert plan.reach == past + 1
     y = convolve(engine, x, plan, stride * outputs).reshape(-1, outputs)
+    np.testing.assert_array_equal(convolve(engine, x, plan_of_many, stride * outputs).reshape(y.shape), y)
     expected = reference_conv_transpose(x, weight, bias, stride=stride, padding=0, output_padding=0)
     np.testing.assert_allclose(y, expected[past * stride : past * stride + len(y)], atol=TOLERANCE)
 
@@ -222,6 +245,8 @@ def test_impossible_weights_of_a_file(engine: Engine, tmp_path: Path) -> None:
         ConvPlan.of_file(weights.file, "f32", (-4, -32, 1), None)
     with pytest.raises(ValueError, match="4 outputs do not make 3 equal groups"):
         ConvPlan.of_file(weights.file, "f32", (4, 32, 1), None, groups=3)
+    with pytest.raises(ValueError, match="threads must be at least 1, not 0"):
+        ConvPlan.of_file(weights.file, "f32", (4, 32, 1), None, packed=True, threads=0)
     with pytest.raises(ValueError, match="32 is not a multiple of the stride 5"):
         ConvPlan.transposed_of_file(weights.file, "f32", (4, 1, 32), None, 5)
 

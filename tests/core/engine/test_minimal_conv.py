@@ -57,13 +57,27 @@ KINDS = [
 
 
 def plan_of(
-    engine: Engine, folder: Path, kind: Kind, instruction_set: str, dtype: type = np.float32
+    engine: Engine,
+    folder: Path,
+    kind: Kind,
+    instruction_set: str,
+    dtype: type = np.float32,
+    *,
+    threads: int = 1,
 ) -> ConvPlan:
     weight, bias = weight_of(kind).astype(dtype), bias_of(kind)
     path = folder / f"{dtype.__name__}.gguf"
     file = engine.weights(write_weights(path, {"weight": weight})).file
     return ConvPlan.of_file(
-        file, "weight", kind.sizes, bias, kind.dilation, instruction_set, packed=True, period=kind.period
+        file,
+        "weight",
+        kind.sizes,
+        bias,
+        kind.dilation,
+        instruction_set,
+        packed=True,
+        period=kind.period,
+        threads=threads,
     )
 
 
@@ -104,6 +118,15 @@ def test_convolution(tmp_path: Path, instruction_set: str, dtype: type, kind: Ki
     y = program(x=x, residual=residual)["y"].reshape(residual.shape)
     expected = residual + reference_conv(x, weight, bias_of(kind), dilation=kind.dilation)
     np.testing.assert_allclose(y, expected, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_weights_transformed_by_several_threads(tmp_path: Path, kind: Kind) -> None:
+    engine, x = Engine("cpu", threads=2), input_of(kind)
+    alone, shared = (plan_of(engine, tmp_path, kind, "best", threads=threads) for threads in (1, 3))
+    np.testing.assert_array_equal(
+        convolve(engine, x, shared, kind.outputs), convolve(engine, x, alone, kind.outputs)
+    )
 
 
 @pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)

@@ -1,4 +1,3 @@
-# ruff: noqa
 """Make the two official packages importable on a CPU-only torch wheel.
 
 install_qwen_stubs():   qwen_tts imports its 25 Hz tokenizer unconditionally, which pulls in
@@ -52,7 +51,7 @@ def tolerate_torchaudio():
             if "torchaudio" not in str(path):
                 raise
             # pretend the loader found no shared object: torchaudio then runs without it
-            raise _NoExt()
+            raise _NoExt() from None
 
     class _NoExt(Exception):
         pass

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ruff: noqa
+# ruff: noqa: E402, I001  (what is imported first prepares what comes after it)
 """Create a tiny random checkpoint with the layout of the public k2-fsa/OmniVoice repository.
 
     make_omnivoice_checkpoint.py OUT_DIR      -> OUT_DIR/OmniVoice
@@ -13,27 +13,31 @@ import sys
 import warnings
 from pathlib import Path
 
-warnings.filterwarnings("ignore")
 import cpu_shims
 
+warnings.filterwarnings("ignore")
 cpu_shims.tolerate_torchaudio()
-import torch  # noqa: E402
-from omnivoice.models.omnivoice import OmniVoice, OmniVoiceConfig  # noqa: E402
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors  # noqa: E402
-from transformers import HiggsAudioV2TokenizerConfig, HiggsAudioV2TokenizerModel, Qwen3Config  # noqa: E402
+import torch
+from omnivoice.models.omnivoice import OmniVoice, OmniVoiceConfig
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import HiggsAudioV2TokenizerConfig, HiggsAudioV2TokenizerModel, Qwen3Config
 
-import tiny_bpe  # noqa: E402
-from tiny_init import calibrate, calibration_audio, exemplars, fill, gen, test_voice  # noqa: E402
+import tiny_bpe
+from tiny_init import calibrate, calibration_audio, exemplars, fill, gen, test_voice
 
 torch.set_num_threads(1)
-CODES = 64
+
+CODES, CODEBOOKS = 64, 8
+RATE, FRAME_SAMPLES = 24000, 960
 
 
-def write_json(path, obj):
-    path.write_text(json.dumps(obj, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+def write_json(path: Path, value: object) -> None:
+    """Write a configuration file."""
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def write_tokenizer(d):
+def write_tokenizer(folder: Path) -> tuple[int, int]:
+    """Write a text tokenizer; return how many tokens there are without the added ones, and with them."""
     vocab, merges = tiny_bpe.train()
     tok = Tokenizer(models.BPE(vocab=vocab, merges=merges, fuse_unk=False, byte_fallback=False))
     tok.normalizer = normalizers.NFC()
@@ -48,10 +52,10 @@ def write_tokenizer(d):
     for t, special in tiny_bpe.OMNIVOICE_ADDED:
         a = AddedToken(t, single_word=False, lstrip=False, rstrip=False, normalized=False, special=special)
         (tok.add_special_tokens if special else tok.add_tokens)([a])
-    tok.save(str(d / "tokenizer.json"))
+    tok.save(str(folder / "tokenizer.json"))
     base = len(vocab)
     write_json(
-        d / "tokenizer_config.json",
+        folder / "tokenizer_config.json",
         {
             "add_prefix_space": False,
             "backend": "tokenizers",
@@ -71,115 +75,144 @@ def write_tokenizer(d):
     return base, base + len(tiny_bpe.OMNIVOICE_ADDED)
 
 
-@torch.no_grad()
-def build_audio_tokenizer(out, seed=301):
-    acoustic = dict(
-        model_type="dac",
-        encoder_hidden_size=2,
-        downsampling_ratios=[8, 5, 4, 2, 3],
-        decoder_hidden_size=64,
-        upsampling_ratios=[8, 5, 4, 2, 3],
-        hidden_size=32,
-        n_codebooks=9,
-        codebook_size=CODES,
-        codebook_dim=8,
-        hop_length=960,
-        sampling_rate=24000,
-    )
-    semantic = dict(
-        model_type="hubert",
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=128,
-        conv_dim=[32] * 7,
-        conv_kernel=[10, 3, 3, 3, 3, 2, 2],
-        conv_stride=[5, 2, 2, 2, 2, 2, 2],
-        num_conv_pos_embeddings=128,
-        num_conv_pos_embedding_groups=16,
-        mask_time_prob=0.0,
-        layer_norm_eps=1e-5,
-    )
-    # 6-bit codes: 25 Hz * 6 bit * 8 codebooks = 1.2 kbit/s (real: 10 bit, 2 kbit/s)
-    cfg = HiggsAudioV2TokenizerConfig(
-        acoustic_model_config=acoustic,
-        semantic_model_config=semantic,
-        sample_rate=24000,
+ACOUSTIC = {
+    "model_type": "dac",
+    "encoder_hidden_size": 2,
+    "downsampling_ratios": [8, 5, 4, 2, 3],
+    "decoder_hidden_size": 64,
+    "upsampling_ratios": [8, 5, 4, 2, 3],
+    "hidden_size": 32,
+    "n_codebooks": 9,
+    "codebook_size": CODES,
+    "codebook_dim": 8,
+    "hop_length": FRAME_SAMPLES,
+    "sampling_rate": RATE,
+}
+SEMANTIC = {
+    "model_type": "hubert",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+    "conv_dim": [32] * 7,
+    "conv_kernel": [10, 3, 3, 3, 3, 2, 2],
+    "conv_stride": [5, 2, 2, 2, 2, 2, 2],
+    "num_conv_pos_embeddings": 128,
+    "num_conv_pos_embedding_groups": 16,
+    "mask_time_prob": 0.0,
+    "layer_norm_eps": 1e-5,
+}
+
+
+def codec_config() -> HiggsAudioV2TokenizerConfig:
+    """Return the sizes of the codec: 6-bit codes, 25 Hz * 6 bit * 8 codebooks = 1.2 kbit/s (real: 10 bit, 2 kbit/s)."""
+    config = HiggsAudioV2TokenizerConfig(
+        acoustic_model_config=dict(ACOUSTIC),
+        semantic_model_config=dict(SEMANTIC),
+        sample_rate=RATE,
         semantic_sample_rate=16000,
         downsample_factor=320,
         codebook_size=CODES,
         codebook_dim=16,
         target_bandwidths=[0.3, 0.6, 0.9, 1.2],
     )
-    assert cfg.num_quantizers == 8 and cfg.hop_length == 960 and cfg.frame_rate == 25, cfg.num_quantizers
+    assert config.num_quantizers == CODEBOOKS
+    assert config.hop_length == FRAME_SAMPLES
+    assert config.frame_rate == 25
+    return config
+
+
+@torch.no_grad()
+def build_audio_tokenizer(out: Path, seed: int = 301) -> None:
+    """Write the codec with its configuration."""
+    config = codec_config()
     torch.manual_seed(seed)
-    model = HiggsAudioV2TokenizerModel(cfg).eval().float()
-    g = gen(seed)
-    fill(model, g)
-    pc = model.semantic_model.encoder.pos_conv_embed.conv.parametrizations.weight
-    pc.original1.copy_(torch.randn(pc.original1.shape, generator=g))
-    pc.original0.copy_(0.35 * (0.5 + torch.rand(pc.original0.shape, generator=g)) * (64 * 4) ** 0.5 / 8)
-    audio = torch.from_numpy(test_voice(3.0, 24000, seed=3))[None, None]
+    model = HiggsAudioV2TokenizerModel(config).eval().float()
+    generator = gen(seed)
+    fill(model, generator)
+    fill_positions(model, generator)
+    audio = torch.from_numpy(test_voice(3.0, RATE, seed=3))[None, None]
     calibrate(
         model, lambda: model.encode(audio), overrides=[("res_unit", 0.7), ("q_proj", 1.3), ("k_proj", 1.3)]
     )
-    # codebooks scattered like the data, stage by stage. project_out is the pseudo-inverse of project_in plus
-    # a little noise, so that every stage really removes part of the residual.
-    emb = {}
-    h = model.fc.register_forward_hook(lambda m, a, o: emb.__setitem__("x", o))
-    wave = torch.from_numpy(calibration_audio(24000))[None, None]
-    model.encode(wave[..., : wave.shape[-1] // 960 * 960])
-    h.remove()
-    r = emb["x"][0]
-    for q in model.quantizer.quantizers:
-        s = 1.0 / q.project_in(r).std()
-        q.project_in.weight.mul_(s)
-        q.project_in.bias.mul_(s)
-        inv = torch.linalg.pinv(q.project_in.weight)
-        q.project_out.weight.copy_(inv * (1 + 0.1 * torch.randn(inv.shape, generator=g)))
-        q.project_out.bias.copy_(
-            -inv @ q.project_in.bias + 0.02 * r.std() * torch.randn(inv.shape[0], generator=g)
-        )
-        z = q.project_in(r)
-        q.codebook.embed.copy_(exemplars(z, CODES, g))
-        q.codebook.embed_avg.copy_(q.codebook.embed * 2)
-        q.codebook.cluster_size.fill_(2.0)
-        r = r - q.project_out(q.codebook.embed[q.codebook.quantize(z)])
-    codes = torch.randint(0, CODES, (1, 8, 40), generator=g)
-    y = decoder_input(model, codes)
-    model.fc2.weight.mul_(1 / y.std())
-    model.fc2.bias.mul_(1 / y.std())
-    calibrate(
-        model.acoustic_decoder,
-        lambda: model.acoustic_decoder(decoder_input(model, codes)),
-        overrides=[("conv2", 0.15), ("res_unit", 0.5)],
-    )
+    fill_codebooks(model, generator)
+    calibrate_decoder(model, torch.randint(0, CODES, (1, CODEBOOKS, 40), generator=generator))
     model.save_pretrained(out)
-    conf = json.loads((out / "config.json").read_text())
-    conf["acoustic_model_config"].update(acoustic)
-    conf["semantic_model_config"].update(semantic, num_feat_extract_layers=7)
-    write_json(out / "config.json", conf)
+    saved = json.loads((out / "config.json").read_text())
+    saved["acoustic_model_config"].update(ACOUSTIC)
+    saved["semantic_model_config"].update(SEMANTIC, num_feat_extract_layers=7)
+    write_json(out / "config.json", saved)
     write_json(
         out / "preprocessor_config.json",
         {
             "feature_extractor_type": "DacFeatureExtractor",
             "feature_size": 1,
-            "hop_length": 960,
+            "hop_length": FRAME_SAMPLES,
             "padding_side": "right",
             "padding_value": 0.0,
             "return_attention_mask": True,
-            "sampling_rate": 24000,
+            "sampling_rate": RATE,
         },
     )
 
 
-def decoder_input(model, codes):
+def fill_positions(model: HiggsAudioV2TokenizerModel, generator: torch.Generator) -> None:
+    """Give the convolution of positions a direction and a length, which its weight norm keeps apart."""
+    weight = model.semantic_model.encoder.pos_conv_embed.conv.parametrizations.weight
+    weight.original1.copy_(torch.randn(weight.original1.shape, generator=generator))
+    length = 0.5 + torch.rand(weight.original0.shape, generator=generator)
+    weight.original0.copy_(0.35 * length * (64 * 4) ** 0.5 / 8)
+
+
+def fill_codebooks(model: HiggsAudioV2TokenizerModel, generator: torch.Generator) -> None:
+    """Scatter the entries like the data, stage by stage.
+
+    project_out is the pseudo-inverse of project_in plus a little noise, so that every stage really removes part of the
+    residual.
+    """
+    seen = {}
+    hook = model.fc.register_forward_hook(lambda _, given, output: seen.update(features=output))
+    wave = torch.from_numpy(calibration_audio(RATE))[None, None]
+    model.encode(wave[..., : wave.shape[-1] // FRAME_SAMPLES * FRAME_SAMPLES])
+    hook.remove()
+    left = seen["features"][0]
+    for quantizer in model.quantizer.quantizers:
+        inwards, outwards, book = quantizer.project_in, quantizer.project_out, quantizer.codebook
+        scale = 1.0 / inwards(left).std()
+        inwards.weight.mul_(scale)
+        inwards.bias.mul_(scale)
+        inverse = torch.linalg.pinv(inwards.weight)
+        outwards.weight.copy_(inverse * (1 + 0.1 * torch.randn(inverse.shape, generator=generator)))
+        noise = 0.02 * left.std() * torch.randn(inverse.shape[0], generator=generator)
+        outwards.bias.copy_(-inverse @ inwards.bias + noise)
+        projected = inwards(left)
+        book.embed.copy_(exemplars(projected, CODES, generator))
+        book.embed_avg.copy_(book.embed * 2)
+        book.cluster_size.fill_(2.0)
+        left = left - outwards(book.embed[book.quantize(projected)])
+
+
+def calibrate_decoder(model: HiggsAudioV2TokenizerModel, codes: torch.Tensor) -> None:
+    """Give every stage of the decoder unit variance for random codes."""
+    scale = 1 / decoder_input(model, codes).std()
+    model.fc2.weight.mul_(scale)
+    model.fc2.bias.mul_(scale)
+    calibrate(
+        model.acoustic_decoder,
+        lambda: model.acoustic_decoder(decoder_input(model, codes)),
+        overrides=[("conv2", 0.15), ("res_unit", 0.5)],
+    )
+
+
+def decoder_input(model: HiggsAudioV2TokenizerModel, codes: torch.Tensor) -> torch.Tensor:
+    """Return what codes [1, codebooks, frames] are to the decoder."""
     x = model.quantizer.decode(codes.transpose(0, 1))
     return model.fc2(x.transpose(1, 2)).transpose(1, 2)
 
 
 @torch.no_grad()
-def build_llm(out, n_vocab, base, seed=302):
+def build_llm(out: Path, n_vocab: int, base: int, seed: int = 302) -> None:
+    """Write the language model with its configuration."""
     llm = Qwen3Config(
         vocab_size=n_vocab,
         hidden_size=256,
@@ -220,7 +253,8 @@ def build_llm(out, n_vocab, base, seed=302):
     model.save_pretrained(out)
 
 
-def main():
+def main() -> None:
+    """Write the checkpoint."""
     d = Path(sys.argv[1]) / "OmniVoice"
     shutil.rmtree(d, ignore_errors=True)
     d.mkdir(parents=True)

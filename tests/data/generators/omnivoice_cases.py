@@ -1,5 +1,4 @@
-# ruff: noqa
-"""What the official OmniVoice is asked to say for dump_omnivoice.py, and the texts that dump_omnivoice_text.py measures."""
+"""What dump_omnivoice.py has the official OmniVoice say, and the texts that dump_omnivoice_text.py measures."""
 
 EN = "Hello, world! The weather is nice today."
 ZH = "你好，世界。今天天气很好。"

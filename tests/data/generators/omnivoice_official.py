@@ -1,75 +1,83 @@
-# ruff: noqa
+# ruff: noqa: E402, I001  (what is imported first prepares what comes after it)
 """The official OmniVoice for the dump_omnivoice scripts: float32, CPU. Imported before all that it imports."""
 
 import json
 import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
-warnings.filterwarnings("ignore")
 import cpu_shims
 
+warnings.filterwarnings("ignore")
 cpu_shims.tolerate_torchaudio()
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from omnivoice.models import omnivoice as O  # noqa: E402
-from transformers import HiggsAudioV2TokenizerConfig, HiggsAudioV2TokenizerModel, logging as hf_logging  # noqa: E402
+import numpy as np
+import torch
+from omnivoice.models import omnivoice as O
+from transformers import HiggsAudioV2TokenizerConfig, HiggsAudioV2TokenizerModel, logging as hf_logging
 
 hf_logging.set_verbosity_error()
 torch.set_grad_enabled(False)
 torch.set_num_threads(1)
 
-
-def npy(t, dtype=None):
-    a = t.detach().cpu().numpy() if isinstance(t, torch.Tensor) else np.asarray(t)
-    return a.astype(dtype) if dtype else a
+Stage = tuple[str, torch.nn.Module, Callable[[Any, Any], torch.Tensor]]
+"""A name, a module, and what of its arguments and its output is kept."""
 
 
-def save(path, meta=None, **arrays):
+def npy(values: Any, dtype: Any = None) -> np.ndarray:
+    """Return a tensor or anything like an array as an array."""
+    array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+    return array.astype(dtype) if dtype else array
+
+
+def save(path: Path, meta: dict[str, Any] | None = None, **arrays: np.ndarray) -> None:
+    """Write arrays, with their description in words as the last of them."""
     if meta is not None:
         arrays["meta"] = json.dumps(meta, ensure_ascii=False)
     np.savez_compressed(path, **arrays)
 
 
-def load(path, attention="sdpa"):
-    m = O.OmniVoice.from_pretrained(str(path), dtype=torch.float32, attn_implementation=attention)
+def load(path: Path, attention: str = "sdpa") -> O.OmniVoice:
+    """Return the model of a checkpoint."""
+    model = O.OmniVoice.from_pretrained(str(path), dtype=torch.float32, attn_implementation=attention)
     # from_pretrained does not hand the attention implementation on to the codec
-    conf = HiggsAudioV2TokenizerConfig.from_pretrained(str(path / "audio_tokenizer"))
-    conf.semantic_model_config._attn_implementation = "eager"
-    m.audio_tokenizer = HiggsAudioV2TokenizerModel.from_pretrained(
-        str(path / "audio_tokenizer"), config=conf, dtype=torch.float32, attn_implementation="eager"
+    config = HiggsAudioV2TokenizerConfig.from_pretrained(str(path / "audio_tokenizer"))
+    config.semantic_model_config._attn_implementation = "eager"
+    model.audio_tokenizer = HiggsAudioV2TokenizerModel.from_pretrained(
+        str(path / "audio_tokenizer"), config=config, dtype=torch.float32, attn_implementation="eager"
     )
-    assert m.llm.config._attn_implementation == attention
-    assert m.audio_tokenizer.semantic_model.config._attn_implementation == "eager"
-    return m.eval()
+    assert model.llm.config._attn_implementation == attention
+    assert model.audio_tokenizer.semantic_model.config._attn_implementation == "eager"
+    return model.eval()
 
 
-def hooks(table, got):
-    hs = []
-    for name, mod, pick in table:
+def hooks(stages: Iterable[Stage], found: dict[str, list[np.ndarray]]) -> list[Any]:
+    """Keep what modules return from now on, one entry a call; return handles whose `remove` ends that."""
 
-        def fn(m, a, o, name=name, pick=pick):
-            got.setdefault(name, []).append(npy(pick(a, o)))
+    def keep(name: str, pick: Callable[[Any, Any], torch.Tensor]) -> Callable[[Any, Any, Any], None]:
+        return lambda _, given, output: found.setdefault(name, []).append(npy(pick(given, output)))
 
-        hs.append(mod.register_forward_hook(fn))
-    return hs
+    return [module.register_forward_hook(keep(name, pick)) for name, module, pick in stages]
 
 
-def out0(a, o):
-    return o[0] if isinstance(o, (tuple, list)) else o
+def out0(given: Any, output: Any) -> torch.Tensor:
+    """Pick the output, or the first of several."""
+    return output[0] if isinstance(output, tuple | list) else output
 
 
 class Noise:
-    """Record every torch.rand_like draw (the Gumbel noise of OmniVoice)."""
+    """A context manager that keeps every draw of torch.rand_like: the Gumbel noise of OmniVoice."""
 
-    def __enter__(self):
-        self.orig, self.draws = torch.rand_like, []
+    def __enter__(self) -> "Noise":
+        self._official, self.draws = torch.rand_like, []
 
-        def spy(*a, **k):
-            r = self.orig(*a, **k)
-            self.draws.append(npy(r.clone()))
-            return r
+        def draw(*arguments: Any, **options: Any) -> torch.Tensor:
+            result = self._official(*arguments, **options)
+            self.draws.append(npy(result.clone()))
+            return result
 
-        torch.rand_like = spy
+        torch.rand_like = draw
         return self
 
-    def __exit__(self, *a):
-        torch.rand_like = self.orig
+    def __exit__(self, *_: object) -> None:
+        torch.rand_like = self._official

@@ -1,4 +1,3 @@
-# ruff: noqa
 """What the official Qwen3-TTS is asked to say for dump_qwen.py."""
 
 EN = "Hello, world! The weather is nice today."
@@ -142,3 +141,33 @@ CASES = [
         dict(text=EN, language="auto", instruct=""),
     ),
 ]
+SAMPLED = [
+    ("default", EN, {}),
+    (
+        "topp",
+        EN,
+        dict(
+            temperature=1.3,
+            top_k=20,
+            top_p=0.8,
+            repetition_penalty=1.3,
+            subtalker_temperature=0.7,
+            subtalker_top_k=10,
+            subtalker_top_p=0.6,
+        ),
+    ),
+    (
+        "notopk",
+        ZH,
+        dict(
+            temperature=1.0,
+            top_k=0,
+            top_p=1.0,
+            repetition_penalty=1.0,
+            subtalker_temperature=1.0,
+            subtalker_top_k=0,
+            subtalker_top_p=0.9,
+        ),
+    ),
+]
+"""Name, text and options of what is sampled."""

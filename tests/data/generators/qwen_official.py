@@ -1,119 +1,138 @@
-# ruff: noqa
-"""The official Qwen3-TTS for the dump_qwen scripts: float32, eager attention, CPU. Imported before all that it imports."""
+# ruff: noqa: E402, I001  (what is imported first prepares what comes after it)
+"""The official Qwen3-TTS for dump_qwen: float32, eager attention, CPU. Imported before all that it imports."""
 
 import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import cpu_shims
 
 cpu_shims.install_qwen_stubs()
 warnings.filterwarnings("ignore")
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from qwen_tts import Qwen3TTSModel, Qwen3TTSTokenizer  # noqa: E402
-from qwen_tts.core.tokenizer_12hz.configuration_qwen3_tts_tokenizer_v2 import Qwen3TTSTokenizerV2Config  # noqa: E402
-from transformers import AutoProcessor, logging as hf_logging  # noqa: E402
+import numpy as np
+import torch
+from qwen_tts import Qwen3TTSModel, Qwen3TTSTokenizer
+from qwen_tts.core.tokenizer_12hz.configuration_qwen3_tts_tokenizer_v2 import Qwen3TTSTokenizerV2Config
+from transformers import AutoProcessor, logging as hf_logging
 
 hf_logging.set_verbosity_error()
 torch.set_grad_enabled(False)
 torch.set_num_threads(1)
 
+Pick = Callable[[Any], torch.Tensor]
+Stage = tuple[str, torch.nn.Module, Pick]
+"""A name, a module, and what of its output is kept."""
 
-def npy(t, dtype=None):
-    a = t.detach().cpu().numpy() if isinstance(t, torch.Tensor) else np.asarray(t)
-    return a.astype(dtype) if dtype else a
+
+def npy(values: Any, dtype: Any = None) -> np.ndarray:
+    """Return a tensor or anything like an array as an array."""
+    array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+    return array.astype(dtype) if dtype else array
 
 
-def load(path, mistral_fix=None):
-    """What Qwen3TTSModel.from_pretrained does, with the tokenizer patch under our control."""
+def load(path: Path) -> Qwen3TTSModel:
+    """Do what Qwen3TTSModel.from_pretrained does, with the tokenizer as it is."""
     tts = Qwen3TTSModel.from_pretrained(
         str(path), dtype=torch.float32, attn_implementation="eager", device_map="cpu"
     )
-    kw = {} if mistral_fix is None else {"fix_mistral_regex": mistral_fix}
-    tts.processor = AutoProcessor.from_pretrained(str(path), **kw)
-    m = tts.model
+    tts.processor = AutoProcessor.from_pretrained(str(path))
     # from_pretrained hands dtype on to the codec but not the attention implementation
-    conf = Qwen3TTSTokenizerV2Config.from_pretrained(str(path / "speech_tokenizer"))
-    for c in (conf, conf.encoder_config, conf.decoder_config):
-        c._attn_implementation = "eager"
-    m.load_speech_tokenizer(
-        Qwen3TTSTokenizer.from_pretrained(
-            str(path / "speech_tokenizer"), dtype=torch.float32, config=conf, attn_implementation="eager"
-        )
+    codec_path = str(path / "speech_tokenizer")
+    config = Qwen3TTSTokenizerV2Config.from_pretrained(codec_path)
+    for part in (config, config.encoder_config, config.decoder_config):
+        part._attn_implementation = "eager"
+    codec = Qwen3TTSTokenizer.from_pretrained(
+        codec_path, dtype=torch.float32, config=config, attn_implementation="eager"
     )
-    assert m.dtype == torch.float32 and m.speech_tokenizer.model.dtype == torch.float32
-    st = m.speech_tokenizer.model
-    assert type(st.encoder.encoder_transformer.layers[0].self_attn).__name__ == "MimiAttention"
-    for mod in (
-        m,
-        m.talker,
-        m.talker.model,
-        m.talker.code_predictor.model,
-        st.decoder,
-        st.decoder.pre_transformer,
-    ):
-        assert mod.config._attn_implementation == "eager", (type(mod), mod.config._attn_implementation)
+    tts.model.load_speech_tokenizer(codec)
+    require_eager_float32(tts.model)
     return tts
 
 
+def require_eager_float32(model: torch.nn.Module) -> None:
+    """Fail unless everything computes as the dumps say."""
+    codec = model.speech_tokenizer.model
+    assert model.dtype == torch.float32
+    assert codec.dtype == torch.float32
+    assert type(codec.encoder.encoder_transformer.layers[0].self_attn).__name__ == "MimiAttention"
+    talker = model.talker
+    for module in (
+        model,
+        talker,
+        talker.model,
+        talker.code_predictor.model,
+        codec.decoder,
+        codec.decoder.pre_transformer,
+    ):
+        assert module.config._attn_implementation == "eager", type(module)
+
+
 class Taps:
-    """Forward hooks on talker, code predictor and their layers; one list entry per call."""
+    """What talker, code predictor and their layers compute from now on.
 
-    def __init__(self, model):
-        self.d, self.h = {}, []
-        t = model.talker
-        self.hook(t, "talker", lambda a, k, o: dict(logits=o.logits[:, -1], embeds=k.get("inputs_embeds")))
-        self.hook(
-            t.model,
-            "body",
-            lambda a, k, o: dict(
-                embeds=k["inputs_embeds"], final=o.last_hidden_state, pos=k.get("position_ids")
-            ),
-        )
-        for i, l in enumerate(t.model.layers):
-            self.hook(l, f"layer{i}", lambda a, k, o: dict(out=o[0]))
-        cp = t.code_predictor
-        self.hook(cp, "cp", lambda a, k, o: dict(logits=o.logits[:, -1], embeds=k.get("inputs_embeds")))
-        self.hook(
-            cp.model, "cpbody", lambda a, k, o: dict(embeds=k["inputs_embeds"], final=o.last_hidden_state)
-        )
-        for i, l in enumerate(cp.model.layers):
-            self.hook(l, f"cplayer{i}", lambda a, k, o: dict(out=o[0]))
+    Attributes:
+        d: by stage, one entry per call.
+        prompt: the arguments of the talker's `generate`.
+    """
 
-        self.prompt = {}
-        orig = t.generate
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.d: dict[str, list[dict[str, Any]]] = {}
+        self.prompt: dict[str, Any] = {}
+        self._hooks: list[Any] = []
+        self._talker = model.talker
+        self._hook_decoder(model.talker, "talker", "body", "layer")
+        self._hook_decoder(model.talker.code_predictor, "cp", "cpbody", "cplayer")
+        self._official = model.talker.generate
+        model.talker.generate = self._generate
 
-        def generate(**kw):
-            self.prompt = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in kw.items()}
-            return orig(**kw)
+    def close(self) -> None:
+        """Leave the model as it was."""
+        for hook in self._hooks:
+            hook.remove()
+        self._talker.generate = self._official
 
-        t.generate = generate
-        self.undo = lambda: setattr(t, "generate", orig)
+    def _hook_decoder(self, decoder: torch.nn.Module, name: str, body: str, layer: str) -> None:
+        def called(given: dict[str, Any], output: Any) -> dict[str, Any]:
+            return {"logits": output.logits[:, -1], "embeds": given.get("inputs_embeds")}
 
-    def hook(self, mod, name, pick):
-        def fn(m, a, k, o):
-            self.d.setdefault(name, []).append(
-                {n: (v.detach().clone() if v is not None else None) for n, v in pick(a, k, o).items()}
-            )
+        def passed(given: dict[str, Any], output: Any) -> dict[str, Any]:
+            found = {"embeds": given["inputs_embeds"], "final": output.last_hidden_state}
+            return found | {"pos": given.get("position_ids")}
 
-        self.h.append(mod.register_forward_hook(fn, with_kwargs=True))
+        self._hook(decoder, name, called)
+        self._hook(decoder.model, body, passed)
+        for index, module in enumerate(decoder.model.layers):
+            self._hook(module, f"{layer}{index}", lambda _, output: {"out": output[0]})
 
-    def close(self):
-        for h in self.h:
-            h.remove()
-        self.undo()
+    def _hook(
+        self, module: torch.nn.Module, name: str, pick: Callable[[dict[str, Any], Any], dict[str, Any]]
+    ) -> None:
+        def keep(_: object, arguments: object, given: dict[str, Any], output: Any) -> None:
+            found = pick(given, output).items()
+            kept = {key: None if value is None else value.detach().clone() for key, value in found}
+            self.d.setdefault(name, []).append(kept)
+
+        self._hooks.append(module.register_forward_hook(keep, with_kwargs=True))
+
+    def _generate(self, **given: Any) -> Any:
+        self.prompt = {
+            name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in given.items()
+        }
+        return self._official(**given)
 
 
-def margin(logits):
-    top = np.sort(logits, axis=-1)
-    return (top[..., -1] - top[..., -2]).astype(np.float32)
+def margin(logits: np.ndarray) -> np.ndarray:
+    """Return how far the best is from the second best, along the last axis."""
+    ordered = np.sort(logits, axis=-1)
+    return (ordered[..., -1] - ordered[..., -2]).astype(np.float32)
 
 
-def stage_hooks(table):
-    got, hs = {}, []
-    for name, mod, pick in table:
+def stage_hooks(stages: Iterable[Stage]) -> tuple[dict[str, np.ndarray], list[Any]]:
+    """Keep what modules return last; return that, and handles whose `remove` ends it."""
+    found: dict[str, np.ndarray] = {}
 
-        def fn(m, a, o, name=name, pick=pick):
-            got[name] = npy(pick(o)[0]).astype(np.float32)
+    def keep(name: str, pick: Pick) -> Callable[[Any, Any, Any], None]:
+        return lambda _, given, output: found.update({name: npy(pick(output)[0]).astype(np.float32)})
 
-        hs.append(mod.register_forward_hook(fn))
-    return got, hs
+    return found, [module.register_forward_hook(keep(name, pick)) for name, module, pick in stages]
