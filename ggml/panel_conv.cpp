@@ -30,14 +30,6 @@ size_t value_bytes(int type) {
     return ggml_type_size(static_cast<ggml_type>(type));
 }
 
-ConvShape direct_shape(const TransposedShape &shape) {
-    if (shape.stride < 1 || shape.kernel % shape.stride != 0) {
-        throw std::invalid_argument("a kernel of length " + std::to_string(shape.kernel) +
-                                    " is not a multiple of the stride " + std::to_string(shape.stride));
-    }
-    return {shape.kernel / shape.stride, shape.stride * shape.outputs, shape.inputs};
-}
-
 // The bias of a transposed convolution for each of the samples that a stride makes; zeros without one.
 std::vector<float> repeated(const float *bias, const TransposedShape &shape) {
     std::vector<float> all(static_cast<size_t>(shape.stride * shape.outputs), 0.0f);
@@ -48,6 +40,14 @@ std::vector<float> repeated(const float *bias, const TransposedShape &shape) {
 }
 
 }  // namespace
+
+ConvShape direct_shape(const TransposedShape &shape) {
+    if (shape.stride < 1 || shape.kernel % shape.stride != 0) {
+        throw std::invalid_argument("a kernel of length " + std::to_string(shape.kernel) +
+                                    " is not a multiple of the stride " + std::to_string(shape.stride));
+    }
+    return {shape.kernel / shape.stride, shape.stride * shape.outputs, shape.inputs};
+}
 
 bool StoredWeights::can_be(int type) {
     return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
@@ -156,7 +156,7 @@ void PanelConv::compute_run(const ConvOperands &operands, const Run &run, float 
 
 void PanelConv::accumulate(const float *x, int64_t samples, const Panel &panel, const float *values,
                            float *sums, int64_t stride) const {
-    const float *bias = bias_.data() + panel.index * panel_width();
+    const float *bias = bias_of(panel);
     for (int64_t t = 0; t < samples; ++t) {
         std::copy_n(bias, panel_width(), sums + t * stride);
     }

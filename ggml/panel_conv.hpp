@@ -26,6 +26,7 @@ protected:
     // Values in a panel: [taps, inputs, panel_width].
     int64_t panel_values() const { return shape().taps * shape().inputs * panel_width(); }
     const VectorKernels &kernels() const { return kernels_; }
+    const float *bias_of(const Panel &panel) const { return bias_.data() + panel.index * panel_width(); }
     // Packs a panel of weights [outputs, inputs, taps].
     void pack(const StoredWeights &weights, const Panel &panel, float *values) const;
 
@@ -73,13 +74,15 @@ public:
     PackedConv(const TransposedShape &shape, const StoredWeights &weights, const float *bias,
                const std::string &instruction_set);
 
+protected:
+    const float *values_of(const Panel &panel, float *room) const override;
+
 private:
     // Values all zero.
     PackedConv(const ConvShape &shape, const float *bias, const std::string &instruction_set);
     float *column(int64_t tap, int64_t input, int64_t output);
     void pack_transposed(const TransposedShape &shape, const float *row, int64_t input, int64_t begin,
                          int64_t end, int64_t place);
-    const float *values_of(const Panel &panel, float *room) const override;
     int64_t samples_per_job() const override;
 
     PanelMemory values_;  // of all panels
