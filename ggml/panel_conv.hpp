@@ -56,8 +56,9 @@ private:
     void compute_run(const ConvOperands &operands, const Run &run, float *room) const;
     void compute_panel(const ConvOperands &operands, const LaneSamples &tile, const Panel &panel,
                        const float *values) const;
-    void accumulate(const float *x, int64_t samples, const Panel &panel, const float *values, float *sums,
-                    int64_t stride) const;
+    // Rows of `added`, which may be null, and of y are `stride` values apart.
+    void accumulate(const float *x, int64_t samples, const Panel &panel, const float *values,
+                    const float *added, float *y, int64_t stride) const;
 
     const VectorKernels &kernels_;
     int64_t panels_of_group_;

@@ -16,6 +16,19 @@ struct StoredPanel {
     int64_t outputs, inputs, taps;
 };
 
+// y[r][0 .. panel_width) = start[..] + sum_i x[r][i] * panel[i][..] + added[r][..], for i < depth. Strides in
+// floats; y_stride is that of `added` too.
+struct PanelProduct {
+    const float *x;
+    int64_t x_stride;
+    const float *panel;
+    int64_t depth;
+    const float *start;  // null: what y has
+    const float *added;  // null: nothing
+    float *y;
+    int64_t y_stride;
+};
+
 // Products of pairs of tiles; see minimal_filter.hpp. Rows of the three inputs are x_stride apart, rows of the
 // results y_stride; `depth` inputs each.
 struct PairProduct {
@@ -33,18 +46,16 @@ struct VectorKernels {
     int64_t panel_width;  // outputs computed together
     int64_t max_rows;     // samples computed together
 
-    // y[r][0 .. panel_width) += sum_i x[r][i] * panel[i][..] for r < rows <= max_rows and i < depth. Strides
-    // in floats.
-    void (*multiply_panel)(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
-                           int64_t y_stride, int64_t rows);
-    // y[r][..] = the same sum over two runs of inputs, each `depth` long: those at x[r] with the first
+    // For r < rows <= max_rows.
+    void (*multiply_panel)(const PanelProduct &product, int64_t rows);
+    // y[r][..] = the sum over two runs of inputs, each `depth` long: those at x[r] with the first
     // weights of the panel, those at x[r] + apart with the next. Of the first run only if `apart` is 0.
     void (*multiply_runs)(const float *x, int64_t x_stride, int64_t apart, const float *panel, int64_t depth,
                           float *y, int64_t y_stride, int64_t rows);
     // first_result = both (panel + second_panel) + first panel, second_result = both (panel + second_panel) +
     // second second_panel, by rows and over the depth like the products above; rows <= max_rows.
     void (*multiply_pairs)(const PairProduct &product, int64_t rows);
-    // The same as multiply_panel in float64, with panels of another width.
+    // y[r][0 .. exact_panel_width) += sum_i x[r][i] * panel[i][..], in float64.
     int64_t exact_panel_width;
     void (*multiply_exact_panel)(const double *x, int64_t x_stride, const double *panel, int64_t depth,
                                  double *y, int64_t y_stride, int64_t rows);

@@ -72,10 +72,9 @@ template <class V, int rows, class Number>
     }
 }
 
-template <class V, int rows, class Number>
-void multiply_rows(const Number *x, int64_t x_stride, const Number *panel, int64_t depth, Number *y,
-                   int64_t y_stride) {
-    Block<V, rows> sums;
+template <class V, int rows>
+[[gnu::always_inline]] inline void load_block(const typename V::Number *y, int64_t y_stride,
+                                              Block<V, rows> &sums) {
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
@@ -83,25 +82,6 @@ void multiply_rows(const Number *x, int64_t x_stride, const Number *panel, int64
             sums[r][v] = V::load(y + r * y_stride + v * V::width);
         }
     }
-    multiply_block<V, rows>(x, x_stride, OnePanel<V>{panel}, depth, sums);
-    store_block<V, rows>(sums, y, y_stride);
-}
-
-template <class V, int rows, class Number>
-void multiply_at_most(const Number *x, int64_t x_stride, const Number *panel, int64_t depth, Number *y,
-                      int64_t y_stride, int64_t wanted) {
-    if constexpr (rows > 0) {
-        if (wanted == rows) {
-            multiply_rows<V, rows>(x, x_stride, panel, depth, y, y_stride);
-        } else {
-            multiply_at_most<V, rows - 1>(x, x_stride, panel, depth, y, y_stride, wanted);
-        }
-    }
-}
-
-void multiply_panel(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
-                    int64_t y_stride, int64_t rows) {
-    multiply_at_most<Vector, rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
 }
 
 template <int rows>
@@ -113,6 +93,43 @@ template <int rows>
     for (auto &row : sums) {
         std::fill_n(row, vectors_per_panel, Vector::zero());
     }
+}
+
+// y = sums + added
+template <int rows>
+[[gnu::always_inline]] inline void store_with(const Sums<rows> &sums, const float *added, float *y,
+                                              int64_t y_stride) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors_per_panel; ++v) {
+            const int64_t place = r * y_stride + v * Vector::width;
+            Vector::store(y + place, Vector::add(sums[r][v], Vector::load(added + place)));
+        }
+    }
+}
+
+template <int rows>
+void multiply_panel_of(const PanelProduct &product, int64_t wanted) {
+    if constexpr (rows > 0) {
+        if (wanted != rows) {
+            return multiply_panel_of<rows - 1>(product, wanted);
+        }
+        const auto &[x, x_stride, panel, depth, start, added, y, y_stride] = product;
+        Sums<rows> sums;
+        // Rows of the start lie at one place.
+        load_block<Vector, rows>(start == nullptr ? y : start, start == nullptr ? y_stride : 0, sums);
+        multiply_block<Vector, rows>(x, x_stride, OnePanel<Vector>{panel}, depth, sums);
+        if (added == nullptr) {
+            store_block<Vector, rows>(sums, y, y_stride);
+        } else {
+            store_with<rows>(sums, added, y, y_stride);
+        }
+    }
+}
+
+void multiply_panel(const PanelProduct &product, int64_t rows) {
+    multiply_panel_of<rows_per_block>(product, rows);
 }
 
 template <int rows>
@@ -136,20 +153,6 @@ void multiply_runs_of(const float *x, int64_t x_stride, int64_t apart, const flo
 void multiply_runs(const float *x, int64_t x_stride, int64_t apart, const float *panel, int64_t depth,
                    float *y, int64_t y_stride, int64_t rows) {
     multiply_runs_of<rows_per_block>(x, x_stride, apart, panel, depth, y, y_stride, rows);
-}
-
-// y = sums + common
-template <int rows>
-[[gnu::always_inline]] inline void store_with(const Sums<rows> &sums, const float *common, float *y,
-                                              int64_t y_stride) {
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors_per_panel; ++v) {
-            const int64_t place = r * y_stride + v * Vector::width;
-            Vector::store(y + place, Vector::add(sums[r][v], Vector::load(common + place)));
-        }
-    }
 }
 
 template <int rows>
@@ -182,9 +185,23 @@ void multiply_pairs(const PairProduct &product, int64_t rows) {
     multiply_pairs_of<rows_per_block>(product, rows);
 }
 
+template <int rows>
+void multiply_exact_panel_of(const double *x, int64_t x_stride, const double *panel, int64_t depth, double *y,
+                             int64_t y_stride, int64_t wanted) {
+    if constexpr (rows > 0) {
+        if (wanted != rows) {
+            return multiply_exact_panel_of<rows - 1>(x, x_stride, panel, depth, y, y_stride, wanted);
+        }
+        Block<ExactVector, rows> sums;
+        load_block<ExactVector, rows>(y, y_stride, sums);
+        multiply_block<ExactVector, rows>(x, x_stride, OnePanel<ExactVector>{panel}, depth, sums);
+        store_block<ExactVector, rows>(sums, y, y_stride);
+    }
+}
+
 void multiply_exact_panel(const double *x, int64_t x_stride, const double *panel, int64_t depth, double *y,
                           int64_t y_stride, int64_t rows) {
-    multiply_at_most<ExactVector, rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
+    multiply_exact_panel_of<rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
 }
 
 float dot(const float *a, const float *b, int64_t count, float sum) {
