@@ -108,8 +108,8 @@ std::shared_ptr<const ConvPlan> stored_conv(const ConvShape &shape, StoredWeight
                                             const std::string &instruction_set);
 
 // Results that may depend on their place within a period of so many samples, but on nothing behind what its
-// outputs need: a signal may be cut into pieces of whole periods. Kernels of 5 to 8 taps then take half of
-// the multiplications, by minimal filtering; all else, and where that does not pay, is packed.
+// outputs need: a signal may be cut into pieces of whole periods. Kernels of 5 to 8 taps then take less than
+// half of the multiplications, by minimal filtering; all else, and where that does not pay, is packed.
 std::shared_ptr<const ConvPlan> periodic_conv(const ConvShape &shape, const StoredWeights &weights,
                                               const float *bias, int64_t period,
                                               const std::string &instruction_set);

@@ -144,7 +144,7 @@ def kernel_taps(
     and there is nothing to load; else they are packed.
 
     `period` says that a sequence is only ever cut at multiples of so many outputs. Then an output may be rounded
-    according to its place in a period, and the CPU needs half of the multiplications (minimal filtering).
+    according to its place in a period, and the CPU needs 36 % of the multiplications (minimal filtering).
 
     `by_time` says that what reads the result wants positions side by side, unless that is an operation that only the
     CPU has.
