@@ -2,7 +2,8 @@
 
 Nothing is counted but the products with weights, which are nearly all of it: what a machine needs for that alone at its
 measured best is a time that no program can beat, but where weights stay in a cache from one use to the next, or where
-it knows of a way with fewer products. Kernels of seven taps and transposed convolutions are counted as they are computed, by minimal filtering.
+it knows of a way with fewer products. Kernels of seven taps and transposed convolutions are counted as they are
+computed, by minimal filtering.
 """
 
 from __future__ import annotations

@@ -124,9 +124,9 @@ ConvShape direct_shape(const TransposedShape &shape);
 
 // A transposed convolution as one of kernel / stride taps whose outputs are `stride` samples, [stride,
 // outputs], from weights [inputs, outputs, kernel]; the bias is [outputs]. y[t, j, o] = bias[o] + sum over m
-// and i of weight[i, o, m * stride + j] x[t + past - m, i], with past = kernel / stride - 1. Packed once. With a
-// `period` other than 0, counted in t, results may depend on their place in it as in a periodic_conv; two taps
-// then take three quarters of the multiplications.
+// and i of weight[i, o, m * stride + j] x[t + past - m, i], with past = kernel / stride - 1. Packed once.
+// With a `period` other than 0, counted in t, results may depend on their place in it as in a periodic_conv;
+// two taps then take three quarters of the multiplications.
 std::shared_ptr<const ConvPlan> transposed_conv(const TransposedShape &shape, const StoredWeights &weights,
                                                 const float *bias, int64_t period,
                                                 const std::string &instruction_set);

@@ -19,11 +19,6 @@ constexpr int64_t fewest_rows = 96;
 // Threads with this many jobs each end at about the same time.
 constexpr int64_t jobs_per_thread = 4;
 
-// How many parts of at most so many there are.
-int64_t parts(int64_t count, int64_t most) {
-    return (count + most - 1) / most;
-}
-
 // A part of the weights is a half of the kernels at a point, and they come in this order. At infinity there
 // is but the fourth tap of a half, which the second half may lack.
 int64_t weight_parts(const ConvShape &shape) {

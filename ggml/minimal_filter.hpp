@@ -7,8 +7,8 @@
 //     y = A^T [(G g) * (B^T d)]
 //
 // Here m = r = 4. A kernel of up to 8 taps is the sum of two halves, and because a tile of outputs is as long
-// as a half, the second half reads what the first half of the next tile reads. With X, Y, Z for three tiles in
-// a row and g, h for the halves, all transformed, the products of two tiles are
+// as a half, the second half reads what the first half of the next tile reads. With X, Y, Z for three tiles
+// in a row and g, h for the halves, all transformed, the products of two tiles are
 //     X g + Y h = (X - Y) g + Y (g + h)
 //     Y g + Z h = (Z - Y) h + Y (g + h)
 // which are three in place of four: minimal filtering once more, with m = r = 2. Half of a kernel that has
@@ -33,7 +33,7 @@ constexpr int inputs = outputs + taps - 1;
 constexpr int points = outputs + taps - 1;
 constexpr int pair_outputs = 2 * outputs;
 constexpr int pair_inputs = pair_outputs + halves * taps - 1;
-constexpr int pair_planes = 3;  // X - Y, Y, Z - Y
+constexpr int pair_planes = 3;        // X - Y, Y, Z - Y
 constexpr int infinity = points - 1;  // the last point; the leading coefficient stands for the value there
 constexpr std::array<double, points - 1> finite_points{0, 1, -1, 2, -2, -0.5};
 

@@ -58,8 +58,8 @@ using Transformed = typename Vector::Value[minimal_filter::points];
     }
 }
 
-// transform(rows, i, to) for every vector of channels i. What fills no vector is done with zeros beyond it, in
-// memory of its own.
+// transform(rows, i, to) for every vector of channels i. What fills no vector is done with zeros beyond it,
+// in memory of its own.
 template <int rows_read, int planes, class Transform>
 void each_vector(const float *const *rows, int64_t count, float *to, int64_t stride, int64_t plane,
                  Transform transform) {

@@ -114,8 +114,8 @@ void fetch(const uint8_t *weights) {
     }
 }
 
-// `groups` groups of rows by `columns` columns. The sums of a block stay in registers, and an input that is read
-// serves all groups.
+// `groups` groups of rows by `columns` columns. The sums of a block stay in registers, and an input that is
+// read serves all groups.
 template <PackedFormat format, int groups, int columns>
 class GroupProduct {
 public:
@@ -209,8 +209,7 @@ private:
                 const int8_t *from = bytes_ + (c * blocks_ + block) * packed_columns + quad * 4;
 #pragma GCC unroll 2
                 for (int g = 0; g < groups; ++g) {
-                    sums[g][c] =
-                        Lanes::add_products<format>(sums[g][c], four_columns[g], four_inputs(from));
+                    sums[g][c] = Lanes::add_products<format>(sums[g][c], four_columns[g], four_inputs(from));
                 }
             }
         }

@@ -11,13 +11,10 @@ namespace {
 // Of differences and inputs: they should stay in the second-level cache while panels pass.
 constexpr int64_t pairs_of_block = 48;
 
+// Threads with this many jobs each end at about the same time.
 constexpr int64_t jobs_per_thread = 4;
 
 constexpr int64_t planes = 3;  // x - y, y, z - y
-
-int64_t parts(int64_t count, int64_t most) {
-    return (count + most - 1) / most;
-}
 
 int64_t pairs_of(int64_t samples) {
     return parts(samples, 2);
@@ -51,7 +48,8 @@ void PairedConv::compute(const ConvOperands &operands, int thread, int threads) 
 
 // To [planes, pairs of the block, row()]. A pair that is cut short needs no third input.
 void PairedConv::transform(const ConvOperands &operands, const Block &block, float *to) const {
-    const int64_t channels = shape().inputs, plane = block.count * row(), of_lane = pairs_of(operands.samples);
+    const int64_t channels = shape().inputs, plane = block.count * row(),
+                  of_lane = pairs_of(operands.samples);
     for (int64_t pair = 0; pair < block.count; ++pair, to += row()) {
         const int64_t lane = (block.first + pair) / of_lane, first = (block.first + pair) % of_lane * 2;
         const float *x = operands.x + (lane * operands.read + first) * channels, *middle = x + channels;

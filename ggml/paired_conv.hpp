@@ -8,8 +8,8 @@ namespace ggtts::kernels {
 // With x, y, z for three inputs in a row and the matrices g, h of the taps, two outputs are
 //     g x + h y = g (x - y) + (g + h) y
 //     g y + h z = h (z - y) + (g + h) y
-// by three products in place of four: minimal filtering as in minimal_filter.hpp, with m = r = 2. The error is
-// no larger than that of the direct sum, which is twice as long.
+// by three products in place of four: minimal filtering as in minimal_filter.hpp, with m = r = 2. The error
+// is no larger than that of the direct sum, which is twice as long.
 //
 // The rounding of an output depends on its place in a pair. So a signal may be cut between pairs only.
 class PairedConv : public PackedConv {
@@ -28,7 +28,7 @@ private:
         int64_t first, count;
     };
 
-    // The differences and inputs of a pair lie so far apart: those of other pairs are in other sets of a cache.
+    // Values from a pair to the next: a few more than it has, so that pairs are not all in one set of a cache.
     int64_t row() const { return shape().inputs + 16; }
     void transform(const ConvOperands &operands, const Block &block, float *to) const;
     void multiply(const Block &block, const float *inputs, int64_t panel, float *products) const;

@@ -163,8 +163,8 @@ void PanelConv::accumulate(const float *x, int64_t samples, const Panel &panel, 
         const bool last = step + 1 == steps_.size();
         for (int64_t t = 0; t < samples; t += kernels_.max_rows) {
             const float *rest = last && added != nullptr ? added + t * stride : nullptr;
-            kernels_.multiply_panel({x + t * x_stride + offset, x_stride, values + weights, depth, start, rest,
-                                     y + t * stride, stride},
+            kernels_.multiply_panel({x + t * x_stride + offset, x_stride, values + weights, depth, start,
+                                     rest, y + t * stride, stride},
                                     std::min(kernels_.max_rows, samples - t));
         }
     }

@@ -29,8 +29,8 @@ struct PanelProduct {
     int64_t y_stride;
 };
 
-// Products of pairs of tiles; see minimal_filter.hpp. Rows of the three inputs are x_stride apart, rows of the
-// results y_stride; `depth` inputs each.
+// Products of pairs of tiles; see minimal_filter.hpp. Rows of the three inputs are x_stride apart, rows of
+// the results y_stride; `depth` inputs each.
 struct PairProduct {
     const float *first, *both, *second;  // inputs
     int64_t x_stride;
@@ -62,13 +62,13 @@ struct VectorKernels {
     // panel[k * inputs + i][r] = the weight of output r, input i, tap k as float32; zero where there is no
     // output.
     void (*pack_panel)(const StoredPanel &from, float *panel);
-    // The transforms of minimal_filter.hpp. to[p * stride + i] of the rows[k][i], for i < count; rows[j][i]
-    // of the products[p * stride + i], plus bias[i], for i < panel_width.
+    // The transforms of minimal_filter.hpp. to[p * stride + i] of the rows[k][i], for i < count.
     void (*filter_inputs)(const float *const *rows, int64_t count, float *to, int64_t stride);
     // Of a pair of tiles, from 15 rows: the first less the second, the second, and the third less the second,
     // each `plane` behind the other.
     void (*filter_input_pairs)(const float *const *rows, int64_t count, float *to, int64_t stride,
                                int64_t plane);
+    // rows[j][i] of the products[p * stride + i], plus bias[i], for i < panel_width.
     void (*filter_outputs)(const float *products, int64_t stride, const float *bias, float *const *rows);
     // sum + sum_i a[i] * b[i]
     float (*dot)(const float *a, const float *b, int64_t count, float sum);

@@ -3,9 +3,9 @@
 // merged.
 //
 // The including file defines `Vector` with: `Value`, `width`, load, store, broadcast, zero, multiply_add(a,
-// b, c) = a b + c, add, subtract, multiply, divide, round, minimum and maximum (of a number and none: the second, or none),
-// sum, scale_by_power(a, n) = a 2^n for whole n; `ExactVector`, which has some of them for float64; the
-// constants `vectors_per_panel`, `panel_width` and `rows_per_block`; and pack_panel.
+// b, c) = a b + c, add, subtract, multiply, divide, round, minimum and maximum (of a number and none: the
+// second, or none), sum, scale_by_power(a, n) = a 2^n for whole n; `ExactVector`, which has some of them for
+// float64; the constants `vectors_per_panel`, `panel_width` and `rows_per_block`; and pack_panel.
 #pragma once
 
 #include <algorithm>
@@ -143,8 +143,8 @@ void multiply_runs_of(const float *x, int64_t x_stride, int64_t apart, const flo
         clear<rows>(sums);
         multiply_block<Vector, rows>(x, x_stride, OnePanel<Vector>{panel}, depth, sums);
         if (apart != 0) {
-            multiply_block<Vector, rows>(x + apart, x_stride,
-                                         OnePanel<Vector>{panel + depth * panel_width}, depth, sums);
+            multiply_block<Vector, rows>(x + apart, x_stride, OnePanel<Vector>{panel + depth * panel_width},
+                                         depth, sums);
         }
         store_block<Vector, rows>(sums, y, y_stride);
     }

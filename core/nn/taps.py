@@ -167,9 +167,7 @@ def transposed_taps(scope: WeightScope, stride: int, *, period: int = 0) -> Taps
     weights, name, bias = scope.weights, scope.full_name("weight"), bias_of(scope)
     if weights.on_cpu and weights.has_floats(name):
         shape = kernel_shape(scope)
-        return FusedTaps(
-            ConvPlan.transposed_of_file(weights.file, name, shape, bias, stride, period=period)
-        )
+        return FusedTaps(ConvPlan.transposed_of_file(weights.file, name, shape, bias, stride, period=period))
     weight = kernel_of(scope)
     inputs, outputs, kernel = weight.shape
     by_delay = weight.reshape(inputs, outputs, kernel // stride, stride).transpose(2, 3, 1, 0)
