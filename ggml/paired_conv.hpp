@@ -28,7 +28,8 @@ private:
         int64_t first, count;
     };
 
-    // Values from a pair to the next: a few more than it has, so that pairs are not all in one set of a cache.
+    // Values from a pair to the next: a few more than it has, so that pairs are not all in one set of a
+    // cache.
     int64_t row() const { return shape().inputs + 16; }
     void transform(const ConvOperands &operands, const Block &block, float *to) const;
     void multiply(const Block &block, const float *inputs, int64_t panel, float *products) const;
