@@ -2,7 +2,8 @@
 
 Nothing is counted but the products with weights, which are nearly all of it: what a machine needs for that alone at its
 measured best is a time that no program can beat, but where weights stay in a cache from one use to the next, or where
-it knows of a way with fewer products. Kernels of seven taps are counted as they are computed, by minimal filtering.
+it knows of a way with fewer products. Kernels of seven taps and transposed convolutions are counted as they are
+computed, by minimal filtering.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from ggtts.core.formats.qwen import CodecFile, TalkerFile
 
 DECODER, UPSAMPLER, STAGE = "tok_dec.", "tok_dec.upsample.", "tok_dec.dec."
 
-MINIMAL_FILTERING = 13 / 28
+MINIMAL_FILTERING = 20 / 56
 """Of the products of a kernel of seven taps in a residual unit; see ggml/minimal_filter.hpp."""
+
+PAIRS = 3 / 4
+"""Of the products of a transposed convolution of two taps; see ggml/paired_conv.hpp."""
 
 
 def bytes_of_a_frame(talker: Path) -> int:
@@ -69,6 +73,8 @@ def _uses_in_a_frame(name: str, strides: tuple[int, ...], rates: tuple[int, ...]
 
 def _share_computed(name: str, shape: tuple[int, ...]) -> float:
     """Return for which part of the products of a kernel a multiplication is left."""
+    if ".conv_t." in name:
+        return PAIRS
     return MINIMAL_FILTERING if ".res." in name and shape[-1] == 7 else 1
 
 

@@ -163,9 +163,10 @@ private:
         const int64_t query_stride = static_cast<int64_t>(attention_.q->nb[2] / sizeof(float));
         std::fill(scores_.begin(), scores_.end(), 0.0f);
         for (int64_t panel = all.first / width; panel * width < all.end; ++panel) {
-            vectors_.multiply_panel(attention_.query(head, first_token), query_stride,
-                                    packed_keys_.data() + panel * head_dim * width, head_dim,
-                                    scores_.data() + panel * width, stride, count);
+            vectors_.multiply_panel({attention_.query(head, first_token), query_stride,
+                                     packed_keys_.data() + panel * head_dim * width, head_dim, nullptr,
+                                     nullptr, scores_.data() + panel * width, stride},
+                                    count);
         }
     }
 
@@ -188,9 +189,10 @@ private:
         for (int64_t panel = 0; panel < value_panels_; ++panel) {
             std::fill(mixed_.begin(), mixed_.end(), 0.0f);
             if (all.count() > 0) {
-                vectors_.multiply_panel(scores_.data() + all.first, stride,
-                                        packed_values_.data() + (panel * keys_ + all.first) * width,
-                                        all.count(), mixed_.data(), width, count);
+                vectors_.multiply_panel({scores_.data() + all.first, stride,
+                                         packed_values_.data() + (panel * keys_ + all.first) * width,
+                                         all.count(), nullptr, nullptr, mixed_.data(), width},
+                                        count);
             }
             const int64_t values = std::min(width, head_dim - panel * width);
             for (int64_t t = 0; t < count; ++t) {

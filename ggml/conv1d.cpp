@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "minimal_conv.hpp"
+#include "paired_conv.hpp"
 #include "panel_conv.hpp"
 #include "vector_kernels.hpp"
 #include "work_share.hpp"
@@ -113,7 +114,11 @@ std::shared_ptr<const ConvPlan> periodic_conv(const ConvShape &shape, const Stor
 }
 
 std::shared_ptr<const ConvPlan> transposed_conv(const TransposedShape &shape, const StoredWeights &weights,
-                                                const float *bias, const std::string &instruction_set) {
+                                                const float *bias, int64_t period,
+                                                const std::string &instruction_set) {
+    if (PairedConv::suits(direct_shape(shape), period)) {
+        return std::make_shared<PairedConv>(shape, weights, bias, instruction_set);
+    }
     return std::make_shared<PackedConv>(shape, weights, bias, instruction_set);
 }
 

@@ -113,8 +113,8 @@ std::shared_ptr<const ConvPlan> stored_conv(const ConvShape &shape, StoredWeight
                                             const std::string &instruction_set);
 
 // Results that may depend on their place within a period of so many samples, but on nothing behind what its
-// outputs need: a signal may be cut into pieces of whole periods. Kernels of 5 to 8 taps then take half of
-// the multiplications, by minimal filtering; all else, and where that does not pay, is packed.
+// outputs need: a signal may be cut into pieces of whole periods. Kernels of 5 to 8 taps then take less than
+// half of the multiplications, by minimal filtering; all else, and where that does not pay, is packed.
 std::shared_ptr<const ConvPlan> periodic_conv(const ConvShape &shape, const StoredWeights &weights,
                                               const float *bias, int64_t period,
                                               const std::string &instruction_set);
@@ -124,11 +124,17 @@ struct TransposedShape {
     int64_t stride;  // divides the kernel
 };
 
+// What it is as a convolution. Throws std::invalid_argument.
+ConvShape direct_shape(const TransposedShape &shape);
+
 // A transposed convolution as one of kernel / stride taps whose outputs are `stride` samples, [stride,
 // outputs], from weights [inputs, outputs, kernel]; the bias is [outputs]. y[t, j, o] = bias[o] + sum over m
 // and i of weight[i, o, m * stride + j] x[t + past - m, i], with past = kernel / stride - 1. Packed once.
+// With a `period` other than 0, counted in t, results may depend on their place in it as in a periodic_conv;
+// two taps then take three quarters of the multiplications.
 std::shared_ptr<const ConvPlan> transposed_conv(const TransposedShape &shape, const StoredWeights &weights,
-                                                const float *bias, const std::string &instruction_set);
+                                                const float *bias, int64_t period,
+                                                const std::string &instruction_set);
 
 // GGML custom operation. Sources: x f32 [inputs, (time - 1) * stride + reach, lanes], and a residual like the
 // result if there is one; result [outputs, time, lanes]; settings: a ConvPlan.

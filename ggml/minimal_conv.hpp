@@ -9,9 +9,9 @@
 
 namespace ggtts::kernels {
 
-// A convolution of dilation d is one without over rows of d samples: a tile is 4 d samples.
+// A convolution of dilation d is one without over rows of d samples: a pair of tiles is 8 d samples.
 //
-// The rounding of an output depends on its place in a tile and on all that the tile reads. So tiles begin
+// The rounding of an output depends on its place in a pair and on all that the pair reads. So pairs begin
 // anew at every period, and read nothing but what the period's outputs need: then a stream equals the whole,
 // as long as its pieces are whole periods.
 class MinimalConv : public ConvPlan {
@@ -26,13 +26,15 @@ public:
 private:
     struct Run;
     struct Block;
-    class Tiles;
+    class Pairs;
 
     void pack(const float *kernels, int64_t panel);
     float *weights_at(int64_t panel, int64_t part) const;
-    int64_t blocks_of(const Tiles &tiles, int threads) const;
+    int64_t blocks_of(const Pairs &pairs, int threads) const;
     void transform(const ConvOperands &operands, const Block &block, float *to) const;
     void multiply(const Block &block, const float *inputs, int64_t panel, float *products) const;
+    template <class Product>
+    void in_pieces(int64_t first_row, int64_t rows, const float *x, float *y, Product product) const;
     void finish(const ConvOperands &operands, const Block &block, int64_t panel, const float *products) const;
     void finish_tile(const ConvOperands &operands, int64_t sample, int64_t samples, int64_t panel,
                      const float *products, int64_t stride) const;

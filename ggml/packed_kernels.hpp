@@ -58,9 +58,10 @@ struct InputBlock {
     int32_t start[2];
 };
 
-// A group of 16 rows times all columns.
+// Groups of 16 rows times all columns.
 struct PackedProduct {
     const uint8_t *packed;
+    int64_t group_bytes, groups;
     int64_t blocks;  // of a row
     const int8_t *bytes;
     const InputBlock *inputs;
@@ -74,7 +75,7 @@ struct PackedKernels {
     // Blocks of 32 float32 inputs as bytes, for weights of a format.
     void (*round_inputs)(const float *inputs, int64_t blocks, PackedFormat format, int8_t *bytes,
                          InputBlock *rounded);
-    void (*multiply_group)(PackedFormat format, const PackedProduct &product);
+    void (*multiply_groups)(PackedFormat format, const PackedProduct &product);
 };
 
 #ifdef GGTTS_X86_KERNELS

@@ -13,6 +13,9 @@ struct Lanes {
     using Bytes = __m512i;
 
     static constexpr int columns_per_pass = 12;
+    // The weights of Q6_K take more registers.
+    template <PackedFormat format>
+    static constexpr int columns_of_pair = format == PackedFormat::q6_k ? 6 : 8;
     static constexpr bool q8_0_is_signed = false;
 
     static Bytes bytes(const uint8_t *from) { return _mm512_loadu_si512(from); }

@@ -6,6 +6,7 @@
 //   low_half, high_half, bits   the bits of weights below 8
 //   add_products<format>        adds the products of four columns to 16 integers
 //   columns_per_pass            as many columns as registers hold
+//   columns_of_pair<format>     up to how many it is a gain to multiply two groups of rows at once, or 0
 //
 // All instruction sets do the same operations in the same order, so they give the same bits.
 #include <cstring>
@@ -90,96 +91,173 @@ struct Block<PackedFormat::q6_k> {
 template <PackedFormat format>
 constexpr bool has_minimum = format == PackedFormat::q4_k || format == PackedFormat::q5_k;
 
+template <PackedFormat format>
+constexpr bool starts_at_zero = packed_layout(format).bias == 0;
+
 int32_t four_inputs(const int8_t *bytes) {
     int32_t value;
     std::memcpy(&value, bytes, sizeof(value));
     return value;
 }
 
-// Rows of 16 are one stream of bytes from begin to end. Without this, eight columns took three to four times
-// as long as one, since a processor's own prefetching falls behind; with it, 1.3 (Q8_0) to 2.1 times (Q4_K).
+// Weights are one stream of bytes from begin to end, or two where two groups are multiplied at once. Without
+// this, eight columns took three to four times as long as one, since a processor's own prefetching falls
+// behind; with it, 1.3 (Q8_0) to 2.1 times (Q4_K).
 constexpr int64_t bytes_ahead = 8192;
 
 template <PackedFormat format>
-void fetch_ahead(const uint8_t *weights) {
+void fetch(const uint8_t *weights) {
     constexpr int64_t size = packed_layout(format).block_bytes;
 #pragma GCC unroll 8
     for (int64_t line = 0; line < size; line += 64) {
-        __builtin_prefetch(weights + bytes_ahead + line);
+        __builtin_prefetch(weights + line);
     }
 }
 
-// One group of rows by `columns` columns: the sums of all columns stay in registers.
-template <PackedFormat format, int columns>
-void multiply_group(const PackedProduct &product, int64_t first) {
-    constexpr int64_t parts = packed_layout(format).scales_per_block, quads = packed_quads / parts;
-    const int64_t blocks = product.blocks;
-    const int8_t *bytes = product.bytes + first * blocks * packed_columns;
-    const InputBlock *inputs = product.inputs + first * blocks;
-    Floats totals[columns];
-#pragma GCC unroll 12
-    for (int c = 0; c < columns; ++c) {
-        totals[c] = Lanes::floats(0.0f);
+// `groups` groups of rows by `columns` columns. The sums of a block stay in registers, and an input that is
+// read serves all groups.
+template <PackedFormat format, int groups, int columns>
+class GroupProduct {
+public:
+    GroupProduct(const PackedProduct &product, int64_t first_group, int64_t first_column)
+        : product_(product),
+          blocks_(product.blocks),
+          first_group_(first_group),
+          first_column_(first_column),
+          bytes_(product.bytes + first_column * blocks_ * packed_columns),
+          inputs_(product.inputs + first_column * blocks_) {}
+
+    void compute() const {
+        Totals totals;
+        for (auto &group : totals) {
+            for (Floats &total : group) {
+                total = Lanes::floats(0.0f);
+            }
+        }
+        for (int64_t block = 0; block < blocks_; ++block) {
+            add_block(block, totals);
+        }
+        for (int g = 0; g < groups; ++g) {
+            const int64_t row = (first_group_ + g) * packed_rows;
+            for (int c = 0; c < columns; ++c) {
+                float *to = product_.results + (first_column_ + c) * product_.stride + row;
+                Lanes::store(to, totals[g][c], product_.rows - row);
+            }
+        }
     }
-    for (int64_t block = 0; block < blocks; ++block) {
-        const Block<format> weights{block_at<format>(product.packed, block, blocks)};
-        fetch_ahead<format>(weights.at.weights);
+
+private:
+    using Totals = Floats[groups][columns];
+    using Weights = Block<format>;
+
+    Weights weights_of(int g, int64_t block) const {
+        const uint8_t *group = product_.packed + (first_group_ + g) * product_.group_bytes;
+        const Weights weights{block_at<format>(group, block, blocks_)};
+        constexpr int64_t block_bytes = packed_layout(format).block_bytes;
+        constexpr int64_t ahead = bytes_ahead / groups / block_bytes * block_bytes;
+        // Behind the last block of a group comes the group after those that are multiplied with it.
+        const int64_t left = (blocks_ - block) * block_bytes;
+        fetch<format>(weights.at.weights + ahead + (ahead < left ? 0 : (groups - 1) * product_.group_bytes));
+        return weights;
+    }
+
+    [[gnu::always_inline]] void add_block(int64_t block, Totals &totals) const {
+        constexpr int64_t parts = packed_layout(format).scales_per_block;
+        Weights weights[groups];
+#pragma GCC unroll 2
+        for (int g = 0; g < groups; ++g) {
+            weights[g] = weights_of(g, block);
+        }
 #pragma GCC unroll 2
         for (int64_t part = 0; part < parts; ++part) {
-            Integers sums[columns];
-#pragma GCC unroll 12
-            for (int c = 0; c < columns; ++c) {
-                sums[c] = Lanes::integers(inputs[c * blocks + block].start[part]);
-            }
-#pragma GCC unroll 8
-            for (int64_t quad = part * quads; quad < (part + 1) * quads; ++quad) {
-                const Bytes four_columns = weights.weights(quad);
+            add_part(block, part, weights, totals);
+        }
+        if constexpr (has_minimum<format>) {
+#pragma GCC unroll 2
+            for (int g = 0; g < groups; ++g) {
+                const Floats minimum = weights[g].minimum();
 #pragma GCC unroll 12
                 for (int c = 0; c < columns; ++c) {
-                    const int8_t *from = bytes + (c * blocks + block) * packed_columns + quad * 4;
-                    sums[c] = Lanes::add_products<format>(sums[c], four_columns, four_inputs(from));
+                    totals[g][c] = Lanes::subtract_product(totals[g][c], minimum,
+                                                           inputs_[c * blocks_ + block].scaled_sum);
                 }
             }
-            const Floats weight_scales = weights.scale(part);
+        }
+    }
+
+    [[gnu::always_inline]] void add_part(int64_t block, int64_t part, const Weights (&weights)[groups],
+                                         Totals &totals) const {
+        constexpr int64_t quads = packed_quads / packed_layout(format).scales_per_block;
+        Integers sums[groups][columns];
+#pragma GCC unroll 12
+        for (int c = 0; c < columns; ++c) {
+            const int32_t start = starts_at_zero<format> ? 0 : inputs_[c * blocks_ + block].start[part];
+#pragma GCC unroll 2
+            for (int g = 0; g < groups; ++g) {
+                sums[g][c] = Lanes::integers(start);
+            }
+        }
+#pragma GCC unroll 8
+        for (int64_t quad = part * quads; quad < (part + 1) * quads; ++quad) {
+            Bytes four_columns[groups];
+#pragma GCC unroll 2
+            for (int g = 0; g < groups; ++g) {
+                four_columns[g] = weights[g].weights(quad);
+            }
+#pragma GCC unroll 12
+            for (int c = 0; c < columns; ++c) {
+                const int8_t *from = bytes_ + (c * blocks_ + block) * packed_columns + quad * 4;
+#pragma GCC unroll 2
+                for (int g = 0; g < groups; ++g) {
+                    sums[g][c] = Lanes::add_products<format>(sums[g][c], four_columns[g], four_inputs(from));
+                }
+            }
+        }
+#pragma GCC unroll 2
+        for (int g = 0; g < groups; ++g) {
+            const Floats weight_scales = weights[g].scale(part);
 #pragma GCC unroll 12
             for (int c = 0; c < columns; ++c) {
                 const Floats scale =
-                    Lanes::multiply(weight_scales, Lanes::floats(inputs[c * blocks + block].scale));
-                totals[c] = Lanes::add_scaled(totals[c], sums[c], scale);
-            }
-        }
-        if constexpr (has_minimum<format>) {
-            const Floats minimum = weights.minimum();
-#pragma GCC unroll 12
-            for (int c = 0; c < columns; ++c) {
-                totals[c] =
-                    Lanes::subtract_product(totals[c], minimum, inputs[c * blocks + block].scaled_sum);
+                    Lanes::multiply(weight_scales, Lanes::floats(inputs_[c * blocks_ + block].scale));
+                totals[g][c] = Lanes::add_scaled(totals[g][c], sums[g][c], scale);
             }
         }
     }
-#pragma GCC unroll 12
-    for (int c = 0; c < columns; ++c) {
-        Lanes::store(product.results + (first + c) * product.stride, totals[c], product.rows);
-    }
-}
 
-template <PackedFormat format, int columns>
-void multiply_columns(const PackedProduct &product, int64_t first, int64_t wanted) {
+    const PackedProduct &product_;
+    int64_t blocks_, first_group_, first_column_;
+    const int8_t *bytes_;
+    const InputBlock *inputs_;
+};
+
+// At most so many columns.
+template <PackedFormat format, int groups, int columns>
+void multiply_columns(const PackedProduct &product, int64_t group, int64_t first, int64_t wanted) {
     if constexpr (columns > 0) {
         if (wanted == columns) {
-            multiply_group<format, columns>(product, first);
+            GroupProduct<format, groups, columns>(product, group, first).compute();
         } else {
-            multiply_columns<format, columns - 1>(product, first, wanted);
+            multiply_columns<format, groups, columns - 1>(product, group, first, wanted);
         }
     }
 }
 
 template <PackedFormat format>
 void multiply(const PackedProduct &product) {
-    for (int64_t c = 0; c < product.columns; c += Lanes::columns_per_pass) {
-        const int64_t left = product.columns - c;
-        multiply_columns<format, Lanes::columns_per_pass>(
-            product, c, left < Lanes::columns_per_pass ? left : Lanes::columns_per_pass);
+    constexpr int of_pair = Lanes::columns_of_pair<format>, at_once = Lanes::columns_per_pass;
+    int64_t group = 0;
+    // One column takes as long as its weights take to come.
+    if (product.columns > 1 && product.columns <= of_pair) {
+        for (; group + 2 <= product.groups; group += 2) {
+            multiply_columns<format, 2, of_pair>(product, group, 0, product.columns);
+        }
+    }
+    for (; group < product.groups; ++group) {
+        for (int64_t c = 0; c < product.columns; c += at_once) {
+            const int64_t left = product.columns - c;
+            multiply_columns<format, 1, at_once>(product, group, c, left < at_once ? left : at_once);
+        }
     }
 }
 

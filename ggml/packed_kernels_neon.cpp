@@ -20,6 +20,8 @@ struct Lanes {
     };
 
     static constexpr int columns_per_pass = 3;
+    template <PackedFormat>
+    static constexpr int columns_of_pair = 0;
     static constexpr bool q8_0_is_signed = true;
 
     template <class Result, class Function>

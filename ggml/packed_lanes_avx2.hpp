@@ -18,6 +18,8 @@ struct PairLanes {
     using Bytes = Integers;
 
     static constexpr int columns_per_pass = 3;
+    template <PackedFormat>
+    static constexpr int columns_of_pair = 0;
     static constexpr bool q8_0_is_signed = Dot::q8_0_is_signed;
 
     static Bytes bytes(const uint8_t *from) { return {load(from), load(from + 32)}; }

@@ -335,12 +335,10 @@ void PackedMatrix::multiply(const float *inputs, int64_t columns, float *results
     std::vector<int8_t> bytes(static_cast<size_t>(columns * width_));
     std::vector<InputBlock> rounded(static_cast<size_t>(columns * blocks));
     kernels_.round_inputs(inputs, columns * blocks, format_, bytes.data(), rounded.data());
-    for (int64_t group = first_group; group < last_group; ++group) {
-        const int64_t first_row = group * packed_rows;
-        kernels_.multiply_group(
-            format_, {packed_.get() + group * group_bytes_, blocks, bytes.data(), rounded.data(), columns,
-                      results + first_row, rows_, std::min(packed_rows, rows_ - first_row)});
-    }
+    const int64_t first_row = first_group * packed_rows;
+    kernels_.multiply_groups(
+        format_, {packed_.get() + first_group * group_bytes_, group_bytes_, last_group - first_group, blocks,
+                  bytes.data(), rounded.data(), columns, results + first_row, rows_, rows_ - first_row});
 }
 
 void packed_product(ggml_tensor *result, int thread, int threads, void *userdata) {

@@ -30,14 +30,6 @@ size_t value_bytes(int type) {
     return ggml_type_size(static_cast<ggml_type>(type));
 }
 
-ConvShape direct_shape(const TransposedShape &shape) {
-    if (shape.stride < 1 || shape.kernel % shape.stride != 0) {
-        throw std::invalid_argument("a kernel of length " + std::to_string(shape.kernel) +
-                                    " is not a multiple of the stride " + std::to_string(shape.stride));
-    }
-    return {shape.kernel / shape.stride, shape.stride * shape.outputs, shape.inputs};
-}
-
 // The bias of a transposed convolution for each of the samples that a stride makes; zeros without one.
 std::vector<float> repeated(const float *bias, const TransposedShape &shape) {
     std::vector<float> all(static_cast<size_t>(shape.stride * shape.outputs), 0.0f);
@@ -48,6 +40,14 @@ std::vector<float> repeated(const float *bias, const TransposedShape &shape) {
 }
 
 }  // namespace
+
+ConvShape direct_shape(const TransposedShape &shape) {
+    if (shape.stride < 1 || shape.kernel % shape.stride != 0) {
+        throw std::invalid_argument("a kernel of length " + std::to_string(shape.kernel) +
+                                    " is not a multiple of the stride " + std::to_string(shape.stride));
+    }
+    return {shape.kernel / shape.stride, shape.stride * shape.outputs, shape.inputs};
+}
 
 bool StoredWeights::can_be(int type) {
     return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
@@ -160,16 +160,16 @@ void PanelConv::compute_run(const ConvOperands &operands, const Run &run, float 
 }
 
 void PanelConv::accumulate(const float *x, int64_t samples, const Panel &panel, const float *values,
-                           float *sums, int64_t stride) const {
-    const float *bias = bias_.data() + panel.index * panel_width();
-    for (int64_t t = 0; t < samples; ++t) {
-        std::copy_n(bias, panel_width(), sums + t * stride);
-    }
+                           const float *added, float *y, int64_t stride) const {
     const int64_t x_stride = shape().stride * shape().all_inputs();
-    for (const Step &step : steps_) {
+    for (size_t step = 0; step < steps_.size(); ++step) {
+        const auto &[offset, depth, weights] = steps_[step];
+        const float *start = step == 0 ? bias_of(panel) : nullptr;
+        const bool last = step + 1 == steps_.size();
         for (int64_t t = 0; t < samples; t += kernels_.max_rows) {
-            kernels_.multiply_panel(x + t * x_stride + step.offset, x_stride, values + step.weights,
-                                    step.depth, sums + t * stride, stride,
+            const float *rest = last && added != nullptr ? added + t * stride : nullptr;
+            kernels_.multiply_panel({x + t * x_stride + offset, x_stride, values + weights, depth, start,
+                                     rest, y + t * stride, stride},
                                     std::min(kernels_.max_rows, samples - t));
         }
     }
@@ -178,24 +178,20 @@ void PanelConv::accumulate(const float *x, int64_t samples, const Panel &panel, 
 void PanelConv::compute_panel(const ConvOperands &operands, const LaneSamples &tile, const Panel &panel,
                               const float *values) const {
     const int64_t outputs = shape().all_outputs(), samples = tile.count;
+    const int64_t place = tile.first * outputs + panel.first;
     const float *x = operands.x + tile.first_read * shape().all_inputs() + panel.group * shape().inputs;
-    float *y = operands.y + tile.first * outputs + panel.first;
+    const float *residual = operands.residual == nullptr ? nullptr : operands.residual + place;
+    float *y = operands.y + place;
     if (panel.width == panel_width()) {
-        accumulate(x, samples, panel, values, y, outputs);
-    } else {
-        const PanelMemory sums(static_cast<size_t>(samples * panel_width()));
-        accumulate(x, samples, panel, values, sums.get(), panel_width());
-        for (int64_t t = 0; t < samples; ++t) {
-            std::copy_n(sums.get() + t * panel_width(), panel.width, y + t * outputs);
-        }
-    }
-    if (operands.residual == nullptr) {
+        accumulate(x, samples, panel, values, residual, y, outputs);
         return;
     }
-    const float *residual = operands.residual + tile.first * outputs + panel.first;
+    const PanelMemory sums(static_cast<size_t>(samples * panel_width()));
+    accumulate(x, samples, panel, values, nullptr, sums.get(), panel_width());
     for (int64_t t = 0; t < samples; ++t) {
         for (int64_t i = 0; i < panel.width; ++i) {
-            y[t * outputs + i] += residual[t * outputs + i];
+            const float added = residual == nullptr ? 0.0f : residual[t * outputs + i];
+            y[t * outputs + i] = sums.get()[t * panel_width() + i] + added;
         }
     }
 }

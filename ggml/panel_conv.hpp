@@ -26,6 +26,7 @@ protected:
     // Values in a panel: [taps, inputs, panel_width].
     int64_t panel_values() const { return shape().taps * shape().inputs * panel_width(); }
     const VectorKernels &kernels() const { return kernels_; }
+    const float *bias_of(const Panel &panel) const { return bias_.data() + panel.index * panel_width(); }
     // Packs a panel of weights [outputs, inputs, taps].
     void pack(const StoredWeights &weights, const Panel &panel, float *values) const;
 
@@ -55,8 +56,9 @@ private:
     void compute_run(const ConvOperands &operands, const Run &run, float *room) const;
     void compute_panel(const ConvOperands &operands, const LaneSamples &tile, const Panel &panel,
                        const float *values) const;
-    void accumulate(const float *x, int64_t samples, const Panel &panel, const float *values, float *sums,
-                    int64_t stride) const;
+    // Rows of `added`, which may be null, and of y are `stride` values apart.
+    void accumulate(const float *x, int64_t samples, const Panel &panel, const float *values,
+                    const float *added, float *y, int64_t stride) const;
 
     const VectorKernels &kernels_;
     int64_t panels_of_group_;
@@ -73,13 +75,15 @@ public:
     PackedConv(const TransposedShape &shape, const StoredWeights &weights, const float *bias,
                const std::string &instruction_set);
 
+protected:
+    const float *values_of(const Panel &panel, float *room) const override;
+
 private:
     // Values not set, but zero where there is no output.
     PackedConv(const ConvShape &shape, const float *bias, const std::string &instruction_set);
     float *column(int64_t tap, int64_t input, int64_t output);
     void pack_transposed(const TransposedShape &shape, const float *kernels, int64_t input, int64_t first,
                          int64_t outputs);
-    const float *values_of(const Panel &panel, float *room) const override;
     int64_t samples_per_job() const override;
 
     PanelMemory values_;  // of all panels

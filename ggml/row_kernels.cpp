@@ -126,9 +126,72 @@ GGTTS_AVX2 void avx2_weighted_sum(const float *weights, const char *rows, size_t
 constexpr RowKernels avx2_float{avx2_dots<float>, avx2_weighted_sum<float>};
 constexpr RowKernels avx2_half{avx2_dots<ggml_fp16_t>, avx2_weighted_sum<ggml_fp16_t>};
 
+#define GGTTS_AVX512 __attribute__((target("avx512f,avx2,fma,f16c")))
+
+GGTTS_AVX512 inline __m512 load16(const float *row) {
+    return _mm512_loadu_ps(row);
+}
+GGTTS_AVX512 inline __m512 load16(const ggml_fp16_t *row) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(row)));
+}
+
+// The halves of the vector are what AVX2 sums apart, so the results are the same to the last bit.
+template <class Element>
+GGTTS_AVX512 void avx512_dots(const float *vector, const char *rows, size_t stride, int64_t count,
+                              int64_t width, float *out) {
+    if (width % 16 != 0)
+        return avx2_dots<Element>(vector, rows, stride, count, width, out);
+    for (int64_t r = 0; r < count; ++r, rows += stride) {
+        const auto *row = reinterpret_cast<const Element *>(rows);
+        __m512 both = _mm512_setzero_ps();
+        for (int64_t i = 0; i < width; i += 16) {
+            both = _mm512_fmadd_ps(_mm512_loadu_ps(vector + i), load16(row + i), both);
+        }
+        const __m256 odd = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(both), 1));
+        out[r] = horizontal_sum(_mm256_add_ps(_mm512_castps512_ps256(both), odd));
+    }
+}
+
+// 128 values of the sum stay in registers while all rows pass, and the rest as with AVX2.
+template <class Element>
+GGTTS_AVX512 void avx512_weighted_sum(const float *weights, const char *rows, size_t stride, int64_t count,
+                                      int64_t width, float *sum) {
+    constexpr int vectors = 8;
+    int64_t i = 0;
+    for (; i + 16 * vectors <= width; i += 16 * vectors) {
+        __m512 sums[vectors];
+#pragma GCC unroll 8
+        for (__m512 &one : sums) {
+            one = _mm512_setzero_ps();
+        }
+        const char *next = rows;
+        for (int64_t r = 0; r < count; ++r, next += stride) {
+            const auto *row = reinterpret_cast<const Element *>(next) + i;
+            const __m512 weight = _mm512_set1_ps(weights[r]);
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; ++v) {
+                sums[v] = _mm512_fmadd_ps(weight, load16(row + 16 * v), sums[v]);
+            }
+        }
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) {
+            _mm512_storeu_ps(sum + i + 16 * v, sums[v]);
+        }
+    }
+    const auto place = static_cast<size_t>(i) * sizeof(Element);
+    avx2_weighted_sum<Element>(weights, rows + place, stride, count, width - i, sum + i);
+}
+
+constexpr RowKernels avx512_float{avx512_dots<float>, avx512_weighted_sum<float>};
+constexpr RowKernels avx512_half{avx512_dots<ggml_fp16_t>, avx512_weighted_sum<ggml_fp16_t>};
+
 bool has_avx2() {
     static const bool present =
         __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    return present;
+}
+bool has_avx512() {
+    static const bool present = has_avx2() && __builtin_cpu_supports("avx512f");
     return present;
 }
 #elif defined(GGTTS_ARM)
@@ -188,6 +251,8 @@ const RowKernels &generic_row_kernels(bool half_precision) {
 
 const RowKernels &row_kernels(bool half_precision) {
 #ifdef GGTTS_X86
+    if (has_avx512())
+        return half_precision ? avx512_half : avx512_float;
     if (has_avx2())
         return half_precision ? avx2_half : avx2_float;
 #elif defined(GGTTS_ARM)

@@ -16,29 +16,59 @@ struct StoredPanel {
     int64_t outputs, inputs, taps;
 };
 
+// y[r][0 .. panel_width) = start[..] + sum_i x[r][i] * panel[i][..] + added[r][..], for i < depth. Strides in
+// floats; y_stride is that of `added` too.
+struct PanelProduct {
+    const float *x;
+    int64_t x_stride;
+    const float *panel;
+    int64_t depth;
+    const float *start;  // null: what y has
+    const float *added;  // null: nothing
+    float *y;
+    int64_t y_stride;
+};
+
+// Products of pairs of tiles; see minimal_filter.hpp. Rows of the three inputs are x_stride apart, rows of
+// the results y_stride; `depth` inputs each.
+struct PairProduct {
+    const float *first, *both, *second;  // inputs
+    int64_t x_stride;
+    const float *panel;  // of the first half of the taps
+    int64_t depth;
+    const float *second_panel;  // of the second half; may be null: zeros
+    float *first_result, *second_result;
+    int64_t y_stride;
+};
+
 // One block of a convolution: `rows` samples x one panel of outputs, over a run of inputs of one tap.
 struct VectorKernels {
     int64_t panel_width;  // outputs computed together
     int64_t max_rows;     // samples computed together
 
-    // y[r][0 .. panel_width) += sum_i x[r][i] * panel[i][..] for r < rows <= max_rows and i < depth. Strides
-    // in floats.
-    void (*multiply_panel)(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
-                           int64_t y_stride, int64_t rows);
-    // y[r][..] = the same sum over two runs of inputs, each `depth` long: those at x[r] with the first
+    // For r < rows <= max_rows.
+    void (*multiply_panel)(const PanelProduct &product, int64_t rows);
+    // y[r][..] = the sum over two runs of inputs, each `depth` long: those at x[r] with the first
     // weights of the panel, those at x[r] + apart with the next. Of the first run only if `apart` is 0.
     void (*multiply_runs)(const float *x, int64_t x_stride, int64_t apart, const float *panel, int64_t depth,
                           float *y, int64_t y_stride, int64_t rows);
-    // The same as multiply_panel in float64, with panels of another width.
+    // first_result = both (panel + second_panel) + first panel, second_result = both (panel + second_panel) +
+    // second second_panel, by rows and over the depth like the products above; rows <= max_rows.
+    void (*multiply_pairs)(const PairProduct &product, int64_t rows);
+    // y[r][0 .. exact_panel_width) += sum_i x[r][i] * panel[i][..], in float64.
     int64_t exact_panel_width;
     void (*multiply_exact_panel)(const double *x, int64_t x_stride, const double *panel, int64_t depth,
                                  double *y, int64_t y_stride, int64_t rows);
     // panel[k * inputs + i][r] = the weight of output r, input i, tap k as float32; zero where there is no
     // output.
     void (*pack_panel)(const StoredPanel &from, float *panel);
-    // The transforms of minimal_filter.hpp. to[p * stride + i] of the rows[k][i], for i < count; rows[j][i]
-    // of the products[p * stride + i], plus bias[i], for i < panel_width.
+    // The transforms of minimal_filter.hpp. to[p * stride + i] of the rows[k][i], for i < count.
     void (*filter_inputs)(const float *const *rows, int64_t count, float *to, int64_t stride);
+    // Of a pair of tiles, from 15 rows: the first less the second, the second, and the third less the second,
+    // each `plane` behind the other.
+    void (*filter_input_pairs)(const float *const *rows, int64_t count, float *to, int64_t stride,
+                               int64_t plane);
+    // rows[j][i] of the products[p * stride + i], plus bias[i], for i < panel_width.
     void (*filter_outputs)(const float *products, int64_t stride, const float *bias, float *const *rows);
     // sum + sum_i a[i] * b[i]
     float (*dot)(const float *a, const float *b, int64_t count, float sum);

@@ -7,6 +7,7 @@ namespace ggtts::kernels {
 namespace {
 
 struct Vector {
+    using Number = float;
     using Value = __m256;
     static constexpr int width = 8;
 
@@ -16,6 +17,7 @@ struct Vector {
     static Value zero() { return _mm256_setzero_ps(); }
     static Value multiply_add(Value a, Value b, Value c) { return _mm256_fmadd_ps(a, b, c); }
     static Value add(Value a, Value b) { return _mm256_add_ps(a, b); }
+    static Value subtract(Value a, Value b) { return _mm256_sub_ps(a, b); }
     static Value multiply(Value a, Value b) { return _mm256_mul_ps(a, b); }
     static Value divide(Value a, Value b) { return _mm256_div_ps(a, b); }
     static Value round(Value a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
@@ -34,6 +36,7 @@ struct Vector {
 };
 
 struct ExactVector {
+    using Number = double;
     using Value = __m256d;
     static constexpr int width = 4;
 

@@ -7,6 +7,7 @@ namespace ggtts::kernels {
 namespace {
 
 struct Vector {
+    using Number = float;
     using Value = __m512;
     static constexpr int width = 16;
 
@@ -16,6 +17,7 @@ struct Vector {
     static Value zero() { return _mm512_setzero_ps(); }
     static Value multiply_add(Value a, Value b, Value c) { return _mm512_fmadd_ps(a, b, c); }
     static Value add(Value a, Value b) { return _mm512_add_ps(a, b); }
+    static Value subtract(Value a, Value b) { return _mm512_sub_ps(a, b); }
     static Value multiply(Value a, Value b) { return _mm512_mul_ps(a, b); }
     static Value divide(Value a, Value b) { return _mm512_div_ps(a, b); }
     static Value round(Value a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT); }
@@ -26,6 +28,7 @@ struct Vector {
 };
 
 struct ExactVector {
+    using Number = double;
     using Value = __m512d;
     static constexpr int width = 8;
 

@@ -3,9 +3,9 @@
 // merged.
 //
 // The including file defines `Vector` with: `Value`, `width`, load, store, broadcast, zero, multiply_add(a,
-// b, c) = a b + c, multiply, divide, round, minimum and maximum (of a number and none: the second, or none),
-// sum, scale_by_power(a, n) = a 2^n for whole n; `ExactVector`, which has some of them for float64; the
-// constants `vectors_per_panel`, `panel_width` and `rows_per_block`; and pack_panel.
+// b, c) = a b + c, add, subtract, multiply, divide, round, minimum and maximum (of a number and none: the
+// second, or none), sum, scale_by_power(a, n) = a 2^n for whole n; `ExactVector`, which has some of them for
+// float64; the constants `vectors_per_panel`, `panel_width` and `rows_per_block`; and pack_panel.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +24,31 @@ namespace {
 template <class V, int rows>
 using Block = typename V::Value[rows][vectors_per_panel];
 
-template <class V, int rows, class Number>
-[[gnu::always_inline]] inline void multiply_block(const Number *x, int64_t x_stride, const Number *panel,
-                                                  int64_t depth, Block<V, rows> &sums) {
-    for (int64_t i = 0; i < depth; ++i, panel += vectors_per_panel * V::width) {
+// Where the weights of a block come from: a panel,
+template <class V>
+struct OnePanel {
+    const typename V::Number *panel;
+
+    typename V::Value operator()(int64_t place) const { return V::load(panel + place); }
+};
+
+// or the sum of two.
+struct TwoPanels {
+    const float *first, *second;
+
+    Vector::Value operator()(int64_t place) const {
+        return Vector::add(Vector::load(first + place), Vector::load(second + place));
+    }
+};
+
+template <class V, int rows, class Weights>
+[[gnu::always_inline]] inline void multiply_block(const typename V::Number *x, int64_t x_stride,
+                                                  const Weights &panel, int64_t depth, Block<V, rows> &sums) {
+    for (int64_t i = 0; i < depth; ++i) {
         typename V::Value weights[vectors_per_panel];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors_per_panel; ++v) {
-            weights[v] = V::load(panel + v * V::width);
+            weights[v] = panel((i * vectors_per_panel + v) * V::width);
         }
 #pragma GCC unroll 16
         for (int r = 0; r < rows; ++r) {
@@ -55,10 +72,9 @@ template <class V, int rows, class Number>
     }
 }
 
-template <class V, int rows, class Number>
-void multiply_rows(const Number *x, int64_t x_stride, const Number *panel, int64_t depth, Number *y,
-                   int64_t y_stride) {
-    Block<V, rows> sums;
+template <class V, int rows>
+[[gnu::always_inline]] inline void load_block(const typename V::Number *y, int64_t y_stride,
+                                              Block<V, rows> &sums) {
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
@@ -66,25 +82,54 @@ void multiply_rows(const Number *x, int64_t x_stride, const Number *panel, int64
             sums[r][v] = V::load(y + r * y_stride + v * V::width);
         }
     }
-    multiply_block<V, rows>(x, x_stride, panel, depth, sums);
-    store_block<V, rows>(sums, y, y_stride);
 }
 
-template <class V, int rows, class Number>
-void multiply_at_most(const Number *x, int64_t x_stride, const Number *panel, int64_t depth, Number *y,
-                      int64_t y_stride, int64_t wanted) {
-    if constexpr (rows > 0) {
-        if (wanted == rows) {
-            multiply_rows<V, rows>(x, x_stride, panel, depth, y, y_stride);
-        } else {
-            multiply_at_most<V, rows - 1>(x, x_stride, panel, depth, y, y_stride, wanted);
+template <int rows>
+using Sums = Block<Vector, rows>;
+
+template <int rows>
+[[gnu::always_inline]] inline void clear(Sums<rows> &sums) {
+#pragma GCC unroll 16
+    for (auto &row : sums) {
+        std::fill_n(row, vectors_per_panel, Vector::zero());
+    }
+}
+
+// y = sums + added
+template <int rows>
+[[gnu::always_inline]] inline void store_with(const Sums<rows> &sums, const float *added, float *y,
+                                              int64_t y_stride) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors_per_panel; ++v) {
+            const int64_t place = r * y_stride + v * Vector::width;
+            Vector::store(y + place, Vector::add(sums[r][v], Vector::load(added + place)));
         }
     }
 }
 
-void multiply_panel(const float *x, int64_t x_stride, const float *panel, int64_t depth, float *y,
-                    int64_t y_stride, int64_t rows) {
-    multiply_at_most<Vector, rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
+template <int rows>
+void multiply_panel_of(const PanelProduct &product, int64_t wanted) {
+    if constexpr (rows > 0) {
+        if (wanted != rows) {
+            return multiply_panel_of<rows - 1>(product, wanted);
+        }
+        const auto &[x, x_stride, panel, depth, start, added, y, y_stride] = product;
+        Sums<rows> sums;
+        // Rows of the start lie at one place.
+        load_block<Vector, rows>(start == nullptr ? y : start, start == nullptr ? y_stride : 0, sums);
+        multiply_block<Vector, rows>(x, x_stride, OnePanel<Vector>{panel}, depth, sums);
+        if (added == nullptr) {
+            store_block<Vector, rows>(sums, y, y_stride);
+        } else {
+            store_with<rows>(sums, added, y, y_stride);
+        }
+    }
+}
+
+void multiply_panel(const PanelProduct &product, int64_t rows) {
+    multiply_panel_of<rows_per_block>(product, rows);
 }
 
 template <int rows>
@@ -94,14 +139,12 @@ void multiply_runs_of(const float *x, int64_t x_stride, int64_t apart, const flo
         if (wanted != rows) {
             return multiply_runs_of<rows - 1>(x, x_stride, apart, panel, depth, y, y_stride, wanted);
         }
-        Block<Vector, rows> sums;
-#pragma GCC unroll 16
-        for (auto &row : sums) {
-            std::fill_n(row, vectors_per_panel, Vector::zero());
-        }
-        multiply_block<Vector, rows>(x, x_stride, panel, depth, sums);
+        Sums<rows> sums;
+        clear<rows>(sums);
+        multiply_block<Vector, rows>(x, x_stride, OnePanel<Vector>{panel}, depth, sums);
         if (apart != 0) {
-            multiply_block<Vector, rows>(x + apart, x_stride, panel + depth * panel_width, depth, sums);
+            multiply_block<Vector, rows>(x + apart, x_stride, OnePanel<Vector>{panel + depth * panel_width},
+                                         depth, sums);
         }
         store_block<Vector, rows>(sums, y, y_stride);
     }
@@ -112,9 +155,53 @@ void multiply_runs(const float *x, int64_t x_stride, int64_t apart, const float 
     multiply_runs_of<rows_per_block>(x, x_stride, apart, panel, depth, y, y_stride, rows);
 }
 
+template <int rows>
+void multiply_pairs_of(const PairProduct &product, int64_t wanted) {
+    if constexpr (rows > 0) {
+        if (wanted != rows) {
+            return multiply_pairs_of<rows - 1>(product, wanted);
+        }
+        const auto &[first, both, second, x_stride, panel, depth, second_panel, y, y2, y_stride] = product;
+        Sums<rows> sums;
+        clear<rows>(sums);
+        if (second_panel != nullptr) {
+            multiply_block<Vector, rows>(both, x_stride, TwoPanels{panel, second_panel}, depth, sums);
+        } else {
+            multiply_block<Vector, rows>(both, x_stride, OnePanel<Vector>{panel}, depth, sums);
+        }
+        store_block<Vector, rows>(sums, y2, y_stride);
+        clear<rows>(sums);
+        multiply_block<Vector, rows>(first, x_stride, OnePanel<Vector>{panel}, depth, sums);
+        store_with<rows>(sums, y2, y, y_stride);
+        if (second_panel != nullptr) {
+            clear<rows>(sums);
+            multiply_block<Vector, rows>(second, x_stride, OnePanel<Vector>{second_panel}, depth, sums);
+            store_with<rows>(sums, y2, y2, y_stride);
+        }
+    }
+}
+
+void multiply_pairs(const PairProduct &product, int64_t rows) {
+    multiply_pairs_of<rows_per_block>(product, rows);
+}
+
+template <int rows>
+void multiply_exact_panel_of(const double *x, int64_t x_stride, const double *panel, int64_t depth, double *y,
+                             int64_t y_stride, int64_t wanted) {
+    if constexpr (rows > 0) {
+        if (wanted != rows) {
+            return multiply_exact_panel_of<rows - 1>(x, x_stride, panel, depth, y, y_stride, wanted);
+        }
+        Block<ExactVector, rows> sums;
+        load_block<ExactVector, rows>(y, y_stride, sums);
+        multiply_block<ExactVector, rows>(x, x_stride, OnePanel<ExactVector>{panel}, depth, sums);
+        store_block<ExactVector, rows>(sums, y, y_stride);
+    }
+}
+
 void multiply_exact_panel(const double *x, int64_t x_stride, const double *panel, int64_t depth, double *y,
                           int64_t y_stride, int64_t rows) {
-    multiply_at_most<ExactVector, rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
+    multiply_exact_panel_of<rows_per_block>(x, x_stride, panel, depth, y, y_stride, rows);
 }
 
 float dot(const float *a, const float *b, int64_t count, float sum) {
@@ -316,10 +403,12 @@ constexpr VectorKernels kernels_of_this_file{panel_width,
                                              rows_per_block,
                                              multiply_panel,
                                              multiply_runs,
+                                             multiply_pairs,
                                              vectors_per_panel * ExactVector::width,
                                              multiply_exact_panel,
                                              pack_panel,
                                              filter_inputs,
+                                             filter_input_pairs,
                                              filter_outputs,
                                              dot,
                                              snake,

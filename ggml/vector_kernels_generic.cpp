@@ -6,6 +6,7 @@ namespace ggtts::kernels {
 namespace {
 
 struct Vector {
+    using Number = float;
     static constexpr int width = 8;
     struct Value {
         float lanes[width];
@@ -37,6 +38,9 @@ struct Vector {
     static Value add(const Value &a, const Value &b) {
         return each([&](int i) { return a.lanes[i] + b.lanes[i]; });
     }
+    static Value subtract(const Value &a, const Value &b) {
+        return each([&](int i) { return a.lanes[i] - b.lanes[i]; });
+    }
     static Value multiply(const Value &a, const Value &b) {
         return each([&](int i) { return a.lanes[i] * b.lanes[i]; });
     }
@@ -65,6 +69,7 @@ struct Vector {
 };
 
 struct ExactVector {
+    using Number = double;
     using Value = double;
     static constexpr int width = 1;
 

@@ -7,6 +7,7 @@ namespace ggtts::kernels {
 namespace {
 
 struct Vector {
+    using Number = float;
     using Value = float32x4_t;
     static constexpr int width = 4;
 
@@ -16,6 +17,7 @@ struct Vector {
     static Value zero() { return vdupq_n_f32(0.0f); }
     static Value multiply_add(Value a, Value b, Value c) { return vfmaq_f32(c, a, b); }
     static Value add(Value a, Value b) { return vaddq_f32(a, b); }
+    static Value subtract(Value a, Value b) { return vsubq_f32(a, b); }
     static Value multiply(Value a, Value b) { return vmulq_f32(a, b); }
     static Value divide(Value a, Value b) { return vdivq_f32(a, b); }
     static Value round(Value a) { return vrndnq_f32(a); }
@@ -29,6 +31,7 @@ struct Vector {
 };
 
 struct ExactVector {
+    using Number = double;
     using Value = float64x2_t;
     static constexpr int width = 2;
 

@@ -26,4 +26,9 @@ void share_out(int64_t total, int threads, Work work) {
     work(0, int64_t{0}, share(total, 0, threads).second);
 }
 
+// How many parts of at most so many there are.
+inline int64_t parts(int64_t count, int64_t most) {
+    return (count + most - 1) / most;
+}
+
 }  // namespace ggtts::kernels

@@ -197,8 +197,10 @@ std::shared_ptr<ThreadShare> Backend::thread_share() const {
 }
 
 void Backend::rest() {
+    if (!is_cpu_)
+        return;
     const std::unique_lock idle(compute_mutex_, std::try_to_lock);
-    if (idle && is_cpu_)
+    if (idle)
         use_threads(1);
 }
 

@@ -120,12 +120,14 @@ std::shared_ptr<const ConvPlan> plan_of_file(std::shared_ptr<const GgufFile> fil
 std::shared_ptr<const ConvPlan> transposed_plan_of_file(std::shared_ptr<const GgufFile> file,
                                                         const std::string &name, const Sizes &sizes,
                                                         const std::optional<Bias> &bias, int64_t stride,
-                                                        const std::string &instruction_set, int threads) {
+                                                        const std::string &instruction_set, int threads,
+                                                        int64_t period) {
     const auto [inputs, outputs, kernel] = sizes;
     const auto weights = stored_weights(std::move(file), name, sizes, checked_threads(threads));
     const float *values = checked_bias(bias, outputs);
     const nb::gil_scoped_release unlocked;
-    return kernels::transposed_conv({inputs, outputs, kernel, stride}, weights, values, instruction_set);
+    return kernels::transposed_conv({inputs, outputs, kernel, stride}, weights, values, period,
+                                    instruction_set);
 }
 
 using ExactRows = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -184,8 +186,9 @@ void bind_plans(nb::module_ &m) {
                     "less work.")
         .def_static(
             "transposed_of_file", &transposed_plan_of_file, "file"_a, "name"_a, "sizes"_a, "bias"_a.none(),
-            "stride"_a, "instruction_set"_a = "best", "threads"_a = 1,
-            "Of a transposed convolution's weights (inputs, outputs, kernel): stride * outputs an input.")
+            "stride"_a, "instruction_set"_a = "best", "threads"_a = 1, "period"_a = 0,
+            "Of a transposed convolution's weights (inputs, outputs, kernel): stride * outputs an input; the "
+            "period is one of inputs.")
         .def_prop_ro(
             "reach", [](const ConvPlan &plan) { return plan.shape().reach(); },
             "How many samples an output reads, gaps included.");

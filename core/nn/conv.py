@@ -94,12 +94,19 @@ class CausalConvTranspose1d:
     """
 
     def __init__(
-        self, scope: WeightScope, *, stride: int, activation: Activation | None = None, by_time: bool = False
+        self,
+        scope: WeightScope,
+        *,
+        stride: int,
+        activation: Activation | None = None,
+        period: int = 0,
+        by_time: bool = False,
     ) -> None:
-        """For `by_time` see `kernel_taps`."""
+        """`period` says that every piece of a stream has a multiple of so many inputs; for it and `by_time` see
+        `kernel_taps`."""
         inputs, outputs, kernel = kernel_shape(scope)
         _require_multiple(kernel, stride)
-        self._taps = transposed_taps(scope, stride)
+        self._taps = transposed_taps(scope, stride, period=period)
         self._inputs, self._outputs, self._stride = inputs, outputs, stride
         self._activation = activation or Identity()
         self._by_time = by_time and not scope.weights.on_cpu

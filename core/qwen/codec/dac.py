@@ -54,7 +54,11 @@ class DecoderBlock:
     def __init__(self, scope: WeightScope, stride: int, frame: int) -> None:
         """`frame` is how many positions of the result a frame of codes has."""
         self._transposed = CausalConvTranspose1d(
-            scope.scope("conv_t."), stride=stride, activation=SnakeBeta(scope.scope("snake.")), by_time=True
+            scope.scope("conv_t."),
+            stride=stride,
+            activation=SnakeBeta(scope.scope("snake.")),
+            period=frame // stride,
+            by_time=True,
         )
         self._units = [
             ResidualUnit(scope.scope(f"res.{index}."), dilation, frame)

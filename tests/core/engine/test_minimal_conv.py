@@ -51,6 +51,7 @@ KINDS = [
     Kind(33, 50, 5, 1, 7),
     Kind(70, 45, 6, 2, 37, 4),
     Kind(40, 33, 8, 3, 21, 5),
+    Kind(48, 40, 7, 3, 38),
     Kind(32, 32, 7, 1, 4, 9),
     Kind(32, 32, 7, 4, 1000, 1),
 ]
@@ -183,7 +184,7 @@ def test_error(tmp_path: Path, channels: int) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        Kind(96, 96, 7, 9, 40),
+        Kind(96, 96, 7, 9, 12),
         Kind(96, 96, 4, 1, 32),
         Kind(96, 96, 9, 1, 32),
         Kind(96, 16, 7, 1, 32),

@@ -18,7 +18,7 @@ TYPES = [Type.Q8_0, Type.Q4_K, Type.Q5_K, Type.Q6_K]
 SHAPES = [(48, 256), (1, 512), (17, 256), (100, 768), (640, 1024), (16, 256), (130, 256)]
 NARROW = [(17, 32), (100, 96), (16, 64)]
 """Shapes of which the blocks of K-quants are no part."""
-COLUMNS = [1, 2, 5, 12, 13, 40]
+COLUMNS = [1, 2, 5, 6, 8, 12, 13, 40]
 
 
 def stored_matrix(kind: Type, rows: int, width: int) -> np.ndarray:
@@ -90,7 +90,7 @@ def test_a_column_does_not_depend_on_its_neighbours(path: Path, kind: Type) -> N
     x = np.random.default_rng(7).standard_normal((29, 768)).astype(np.float32)
     engine, names = Engine("cpu", 2), (name_of(kind, 100, 768),)
     whole = product(engine, path, names, x)
-    for start, length in [(0, 1), (5, 3), (11, 12), (14, 15)]:
+    for start, length in [(0, 1), (5, 3), (0, 6), (20, 8), (11, 12), (14, 15)]:
         piece = product(engine, path, names, x[start : start + length])
         np.testing.assert_array_equal(piece, whole[start : start + length])
 
