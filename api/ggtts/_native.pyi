@@ -174,7 +174,7 @@ class ConvPlan:
         """
 
     @staticmethod
-    def transposed_of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, stride: int, instruction_set: str = 'best', period: int = 0) -> ConvPlan:
+    def transposed_of_file(file: GgufFile, name: str, sizes: Sequence[int], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, stride: int, instruction_set: str = 'best', threads: int = 1, period: int = 0) -> ConvPlan:
         """
         Of a transposed convolution's weights (inputs, outputs, kernel): stride * outputs an input; the period is one of inputs.
         """
