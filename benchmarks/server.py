@@ -61,6 +61,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=0, help="per client (default: 8 alone, else 3)")
     parser.add_argument("--max-batch", type=int, default=8)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--simulated", action="store_true", help="on a GPU that is not there: simulated_device.py")
     options = parser.parse_args()
     if len(options.files) not in (0, 2):
         parser.error("name a talker and a codec, or neither")
@@ -77,8 +78,10 @@ def main() -> None:
 @contextmanager
 def server(options: argparse.Namespace) -> Iterator[tuple[str, int]]:
     """Run the server on a free port; yield its address once it is warm."""
+    simulated = [str(Path(__file__).with_name("simulated_device.py"))] if options.simulated else []
     arguments = [
         sys.executable,
+        *simulated,
         "-m",
         "ggtts.cli.tts_server",
         "--port",
