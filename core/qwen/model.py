@@ -36,6 +36,7 @@ from .demo import DEMO_HABITS, is_demo
 from .lockstep_speaking import LockstepSpeaking
 from .piece_speech import Equipment
 from .prompt import PromptBuilder
+from .prompt_stage import PromptStage
 from .requests import (
     USUAL_HABITS,
     Habits,
@@ -123,11 +124,12 @@ class QwenTTS(Closing):
         file, engine = self.info, self.engine
         tokenizer = TextTokenizer.from_metadata(talker.metadata, source=talker.path)
         decoder = CodecDecoder(codec, self.codec_info, self._beside or engine)
+        self._prompts = PromptBuilder(file, tokenizer, TextProjection(talker, engine), embeddings)
         return Equipment(
             file=file,
             sample_rate=self.codec_info.sample_rate,
             frame_rate=self.codec_info.frame_rate,
-            prompts=PromptBuilder(file, tokenizer, TextProjection(talker, engine), embeddings),
+            prompts=self._prompts,
             sessions=self._sessions,
             decoder=decoder,
             lines=OwnLines(decoder, self._beside),
@@ -396,14 +398,15 @@ class QwenTTS(Closing):
         """Return equipment whose sessions make their calls together, and the scheduler that makes them."""
         batch = self._sessions.batch(size)
         lines = BatchLines(self._equipment.decoder, size, self._beside)
-        equipment = replace(self._equipment, sessions=batch, lines=lines)
+        prompts = PromptStage(self._prompts)
+        equipment = replace(self._equipment, prompts=prompts, sessions=batch, lines=lines)
 
         def release() -> None:
             lines.clear()
             batch.clear()
 
         begin = partial(self._task, equipment)
-        stages = (*batch.stages, *([lines.stage] if lines.background is None else []))
+        stages = (prompts, *batch.stages, *([lines.stage] if lines.background is None else []))
         scheduler = Scheduler(begin, size, stages=stages, release=release, background=lines.background)
         return equipment, scheduler
 

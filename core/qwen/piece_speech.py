@@ -21,7 +21,8 @@ from .decoding import Decoding
 from .generation import AnySession, FrameSampler, Utterance
 from .guard import Guard
 from .long_text import Anchor, Piece, piece_seed
-from .prompt import Prompt, PromptBuilder, PromptRequest, Reference
+from .prompt import Prompt, PromptRequest, Reference
+from .prompt_stage import Prompts
 from .requests import ResolvedRequest
 from .sessions import Sessions
 from .voice_encoders import VoiceEncoders
@@ -52,7 +53,7 @@ class Equipment:
     file: TalkerFile
     sample_rate: int
     frame_rate: float
-    prompts: PromptBuilder
+    prompts: Prompts
     sessions: Sessions
     decoder: CodecDecoder
     lines: CodecLines
@@ -97,7 +98,7 @@ class PieceSpeech:
     async def frames(self, session: AnySession) -> AsyncGenerator[Codes, None]:
         """Yield the codes [codebooks] of one frame after the other, and decode none but for an anchor."""
         codes: list[Codes] = []
-        utterance = self._utterance(session)
+        utterance = await self._utterance(session)
         async for frame in utterance:
             self._count(frame)
             codes.append(frame)
@@ -120,7 +121,7 @@ class PieceSpeech:
                 decoding.add(codes)
                 return decoding.due
 
-            utterance = self._utterance(session)
+            utterance = await self._utterance(session)
             while not decoding.ended:
                 if utterance.stop is None:
                     await utterance.go_on(listen)
@@ -159,7 +160,7 @@ class PieceSpeech:
             ]
             await self._leave_anchor(codes, np.concatenate(pieces), line)
 
-    def _utterance(self, session: AnySession) -> Utterance:
+    async def _utterance(self, session: AnySession) -> Utterance:
         """Begin to speak."""
         request, piece = self._request, self._piece
         self._observer.piece(piece.number, piece.count)
@@ -168,7 +169,7 @@ class PieceSpeech:
         )
         return Utterance(
             session,
-            self._prompt(),
+            await self._prompt(),
             sampler,
             request.max_frames,
             self._stopwatch,
@@ -195,7 +196,7 @@ class PieceSpeech:
         if self.stop != "end_of_speech":
             logger.warning("%s", _cut_off(utterance, self._frames, self._piece))
 
-    def _prompt(self) -> Prompt:
+    async def _prompt(self) -> Prompt:
         request, voice, anchor = self._request, self._request.voice, self._voice
         speaker: int | FloatArray | None = request.speaker_id
         reference: Reference | None = None
@@ -206,7 +207,7 @@ class PieceSpeech:
         elif anchor is not None:
             speaker, reference = anchor.embedding, anchor.reference
         with self._stopwatch.measure("prompt"):
-            prompt = self._equipment.prompts.build(
+            prompt = await self._equipment.prompts.prompt(
                 PromptRequest(
                     text=self._piece.text,
                     language=request.language_id,
