@@ -20,6 +20,7 @@ from ..closing import Closing
 from ..engine import Engine
 from ..speech.background import Background
 from ..speech.calls import Call
+from ..speech.stream import Samples
 from .codec import CodecBatch, CodecDecoder, DecoderSnapshot
 from .codec_stage import CodecAnswer, CodecStage, CodecWork, Decode, Forget, Place, Prime, Snapshot
 
@@ -32,19 +33,14 @@ WIDE_TOGETHER = 8
 BESIDE_THREAD_NAME = "ggtts-codec"
 
 
-class Handed(Protocol):
-    """Codes on their way: awaited, they are samples float32 [n].
-
-    Attributes:
-        settled: the samples are there.
-    """
-
-    @property
-    def settled(self) -> bool:
-        """Whether nobody would have to wait."""
+class Handed(Samples, Protocol):
+    """Codes on their way: awaited, they are samples float32 [n]."""
 
     def __await__(self) -> Generator[Any, None, FloatArray]:
         """Wait for the samples."""
+
+    async def made(self) -> None:
+        """Wait until they are there, and leave them to somebody else."""
 
 
 class CodecLine(Closing):
@@ -52,9 +48,11 @@ class CodecLine(Closing):
 
     Attributes:
         beside: what is handed over is decoded while its speech goes on.
+        apart: nor does the speech have to wait for the samples in order to pass them on.
     """
 
     beside: bool
+    apart: bool
 
     @abstractmethod
     def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
@@ -88,7 +86,7 @@ class OwnLines:
         return OwnLine(self._decoder, snapshot, self._beside)
 
 
-class _Done:
+class Done:
     """Samples that are there."""
 
     settled = True
@@ -98,6 +96,13 @@ class _Done:
 
     def __await__(self) -> Generator[Any, None, FloatArray]:
         return self._taken().__await__()
+
+    async def made(self) -> None:
+        """Wait for nothing."""
+
+    def result(self) -> FloatArray:
+        """Return them."""
+        return self._samples
 
     async def _taken(self) -> FloatArray:
         return self._samples
@@ -116,9 +121,15 @@ class _OnItsWay:
     def __await__(self) -> Generator[Any, None, FloatArray]:
         return self._taken().__await__()
 
-    async def _taken(self) -> FloatArray:
+    async def made(self) -> None:
+        self.result()
+
+    def result(self) -> FloatArray:
         with _company_away(self._engine):
             return self._future.result()
+
+    async def _taken(self) -> FloatArray:
+        return self.result()
 
 
 @contextmanager
@@ -134,6 +145,8 @@ def _company_away(engine: Engine) -> Iterator[None]:
 class OwnLine(CodecLine):
     """A line of a speech by itself. What is awaited at once is decoded by its own thread, without any hop."""
 
+    apart = False
+
     def __init__(
         self, decoder: CodecDecoder, snapshot: DecoderSnapshot | None, engine: Engine | None
     ) -> None:
@@ -146,10 +159,10 @@ class OwnLine(CodecLine):
     def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
         """Decode at once, or let the worker do it behind what it has."""
         if self._engine is None or (self._worker is None and awaited):
-            return _Done(self._stream(codes))
+            return Done(self._stream(codes))
         if awaited and self._last is not None and self._last.done():
             with _company_away(self._engine):
-                return _Done(self._stream(codes))
+                return Done(self._stream(codes))
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, BESIDE_THREAD_NAME)
             self._engine.company_comes()
@@ -214,7 +227,7 @@ class BatchLine(CodecLine):
     """A line among others."""
 
     def __init__(self, lines: BatchLines, place: Place) -> None:
-        self.beside = lines.background is not None
+        self.beside = self.apart = lines.background is not None
         self._lines = lines
         self._place: Place | None = place
         self._asked: deque[Call[CodecWork, CodecAnswer]] = deque()

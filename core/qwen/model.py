@@ -24,7 +24,7 @@ from ..speech.observer import Observer, Observers
 from ..speech.requests import require_no_options
 from ..speech.scheduler import Scheduler
 from ..speech.speeches import Speeches
-from ..speech.stream import Account, AudioChunk, SpeechStream
+from ..speech.stream import Account, AudioChunk, SpeechStream, finished
 from ..speech.timings import Timings
 from ..text.tokenizer import TextTokenizer
 from .cadence import CHUNK_FRAMES, STREAM_FRAMES, Cadence
@@ -430,7 +430,7 @@ class QwenTTS(Closing):
         self, request: ResolvedRequest, cadence: Cadence, observer: Observer, account: Account
     ) -> SpeechStream[ResolvedRequest]:
         chunks = Speaking(self._equipment, request, account, observer).chunks(cadence)
-        return SpeechStream(request, self.sample_rate, alone(chunks), account)
+        return SpeechStream(request, self.sample_rate, finished(alone(chunks)), account)
 
     def _lockstep(
         self,

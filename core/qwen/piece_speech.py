@@ -6,16 +6,17 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats.qwen import TalkerFile
 from ..speech.observer import Observer
-from ..speech.stream import Account, AudioChunk, StopReason
+from ..speech.stream import Account, AudioChunk, LaterChunk, StopReason
 from .cadence import Cadence
 from .codec import CodecDecoder, DecoderSnapshot
-from .codec_lines import CodecLine, CodecLines
+from .codec_lines import CodecLine, CodecLines, Handed
 from .content_cache import ContentCache
 from .decoding import Decoding
 from .generation import AnySession, FrameSampler, Utterance
@@ -109,12 +110,12 @@ class PieceSpeech:
 
     async def parts(
         self, session: AnySession, cadence: Cadence
-    ) -> AsyncGenerator[tuple[Codes, FloatArray], None]:
-        """Yield codes [n, codebooks] and their samples, batch by batch."""
+    ) -> AsyncGenerator[tuple[int, Handed], None]:
+        """Yield how many frames there are and their samples, batch by batch; see `Decoding.next`."""
         kept: list[tuple[Codes, FloatArray]] = []
         keeping = self._noting or self._leaves_anchor
         with await self._line(session) as line:
-            decoding = Decoding(line, cadence, self._stopwatch)
+            decoding = Decoding(line, cadence, self._stopwatch, apart=not keeping)
 
             def listen(codes: Codes) -> bool:
                 self._count(codes)
@@ -129,20 +130,24 @@ class PieceSpeech:
                     self._end(utterance)
                     decoding.end()
                 while decoding.due:
-                    codes, samples = await decoding.next()
+                    codes, handed = await decoding.next()
                     if keeping:  # the samples themselves belong to whoever hears them
-                        kept.append((codes, samples.copy()))
-                    yield codes, samples
+                        kept.append((codes, handed.result().copy()))
+                    yield len(codes), handed
+            await decoding.finish()
             if kept:
                 all_codes, all_samples = (np.concatenate(values) for values in zip(*kept, strict=True))
                 await self._finish(all_codes, all_samples, line)
 
-    async def chunks(self, cadence: Cadence) -> AsyncGenerator[AudioChunk, None]:
+    async def chunks(self, cadence: Cadence) -> AsyncGenerator[LaterChunk, None]:
         """Yield the samples of the parts as chunks, with a session of its own."""
         with self._equipment.sessions.lend() as session:
             async with aclosing(self.parts(session, cadence)) as parts:
-                async for codes, samples in parts:
-                    yield AudioChunk(samples, len(codes), self._piece.number, self._piece.count)
+                async for frames, samples in parts:
+                    yield LaterChunk(samples, partial(self._chunk, frames))
+
+    def _chunk(self, frames: int, samples: FloatArray) -> AudioChunk:
+        return AudioChunk(samples, frames, self._piece.number, self._piece.count)
 
     async def _finish(self, codes: Codes, samples: FloatArray, line: CodecLine) -> None:
         if self._noting:
