@@ -27,9 +27,6 @@ from .codec_stage import CodecAnswer, CodecStage, CodecWork, Decode, Forget, Pla
 FloatArray = NDArray[np.float32]
 Codes = NDArray[np.int32]
 
-WIDE_TOGETHER = 8
-"""How many wide pieces are computed at once beside generation: those who join wait for one such run, at most."""
-
 BESIDE_THREAD_NAME = "ggtts-codec"
 
 
@@ -201,7 +198,7 @@ class BatchLines:
     def __init__(self, decoder: CodecDecoder, capacity: int, beside: Engine | None) -> None:
         """`beside` is the second engine, where the decoder is on one."""
         self._batch = CodecBatch(decoder, capacity)
-        self.stage = CodecStage(self._batch, 1 if beside is None else WIDE_TOGETHER)
+        self.stage = CodecStage(self._batch, beside=beside is not None)
         self.background = None if beside is None else Background(self.stage, _company_of(beside))
 
     def line(self, snapshot: DecoderSnapshot | None = None) -> CodecLine:

@@ -66,6 +66,11 @@ class CodecBatch:
         failed = {id(piece.samples): piece.error for piece in pending if piece.error is not None}
         return [failed.get(id(result), result) for result in results]
 
+    def together(self, count: int, frames: int) -> int:
+        """Return how many of `count` pieces of that many frames one run decodes."""
+        together = min(max(1, self._most_frames // max(1, frames)), count)
+        return together if self.decoder.engine.is_cpu else _without_much_padding(together, frames)
+
     def snapshot(self, stream: BatchStream) -> DecoderSnapshot:
         """Copy where a stream stands."""
         lane = self._seat(stream)
@@ -130,11 +135,8 @@ class CodecBatch:
 
     def _shared_runs(self, pieces: Sequence[_Piece], width: int) -> Iterator[Sequence[_Piece]]:
         """Cut pieces of one width into those that run together."""
-        most = max(1, self._most_frames // width)
         while pieces:
-            together = min(most, len(pieces))
-            if not self.decoder.engine.is_cpu:
-                together = _without_much_padding(together, width)
+            together = self.together(len(pieces), width)
             yield pieces[:together]
             pieces = pieces[together:]
 
