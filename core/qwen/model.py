@@ -189,6 +189,11 @@ class QwenTTS(Closing):
         return self.codec_info.sample_rate
 
     @property
+    def keeps_programs(self) -> bool:
+        """Whether a scheduler keeps programs for certain numbers of speeches, as they are dear on this device."""
+        return not self.engine.is_cpu
+
+    @property
     def frame_rate(self) -> float:
         """Frames of codes per second."""
         return self.codec_info.frame_rate
