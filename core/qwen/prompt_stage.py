@@ -24,6 +24,8 @@ class Prompts(Protocol):
 class PromptStage(Stage[PromptRequest, Prompt]):
     """Builds all that are wanted in one go."""
 
+    gathers = True
+
     def __init__(self, builder: PromptBuilder) -> None:
         self._builder = builder
 

@@ -35,9 +35,12 @@ class Stage(ABC, Generic[Argument, Result]):
 
     Attributes:
         at_once: how many calls are made in one step of a scheduler, at most; None for all that wait.
+        gathers: it is quick, and those who come meanwhile are not to miss what the others do next: it is made again for
+            them in the same step.
     """
 
     at_once: int | None = None
+    gathers: bool = False
 
     def pick(self, waiting: Sequence[Call[Argument, Result]]) -> list[Call[Argument, Result]]:
         """Return those calls that are made next, of some that wait, the oldest first."""

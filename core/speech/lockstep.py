@@ -268,17 +268,34 @@ class Lockstep:
             elif speech.call is None or speech.call.settled:
                 self._advance(speech)
         for stage in self._stages:
-            asking = [
-                (speech, call)
-                for speech in self._active
-                if (call := speech.call) is not None and call.stage is stage and not speech.cancelled
-            ]
-            if asking:
-                make_calls(stage.pick([call for _, call in asking]))
-                for speech, call in asking:
-                    if call.settled:
-                        self._advance(speech)
+            self._make(stage)
+            while stage.gathers and self._welcome():
+                self._make(stage)
             self._resume_settled()
+
+    def _make(self, stage: Stage[Any, Any]) -> None:
+        """Make the calls of a stage, and let those go on who asked."""
+        asking = [
+            (speech, call)
+            for speech in self._active
+            if (call := speech.call) is not None and call.stage is stage and not speech.cancelled
+        ]
+        if asking:
+            make_calls(stage.pick([call for _, call in asking]))
+            for speech, call in asking:
+                if call.settled:
+                    self._advance(speech)
+
+    def _welcome(self) -> bool:
+        """Let those begin who have come during this step; tell whether there are any."""
+        with self._lock:
+            known = len(self._active)
+            if not self._closed:
+                self._admit()
+            come = self._active[known:]
+        for speech in come:
+            self._advance(speech)
+        return bool(come)
 
     def _resume_settled(self) -> None:
         """Let those go on whose calls the other thread has made."""
