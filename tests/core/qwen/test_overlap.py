@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ggtts.core.errors import EngineError
+from ggtts.core.qwen.batch import FrameStage
 from ggtts.core.qwen.cadence import STREAM_FRAMES
 from ggtts.core.qwen.codec import CodecBatch, DecoderStream
 from ggtts.core.qwen.codec_lines import BESIDE_THREAD_NAME
@@ -164,23 +165,42 @@ def test_frames_are_made_while_a_chunk_is_decoded(model: QwenTTS, gate: threadin
         reader.join(SOON)
 
 
-def test_a_batch_is_bounded_and_its_first_chunks_wait_for_nothing(
-    model: QwenTTS, gate: threading.Event
-) -> None:
+def test_a_batch_is_bounded_and_waits_for_no_chunk(model: QwenTTS, gate: threading.Event) -> None:
     counters = [Counter(), Counter()]
     with model.scheduler(2) as scheduler:
         streams = [scheduler.submit("Hello.", observer=counter, ahead=None, **LONG) for counter in counters]
-        assert eventually(lambda: all(counter.frames == 1 for counter in counters))
+        assert eventually(lambda: all(counter.frames > MOST_AHEAD for counter in counters))
         assert not threading.Event().wait(0.1)
-        assert [counter.frames for counter in counters] == [1, 1]
-        gate.set()
-        assert [next(stream).frames for stream in streams] == [1, 1]
-        gate.clear()
-        assert eventually(lambda: all(counter.frames > MOST_AHEAD // 2 for counter in counters))
-        assert not threading.Event().wait(0.2)
+        assert all(counter.frames <= MOST_AHEAD + STREAM_FRAMES for counter in counters), "but not for ever"
         gate.set()
         for stream in streams:
-            assert sum(chunk.frames for chunk in stream) == 119
+            chunks = [chunk.frames for chunk in stream]
+            assert chunks[:3] == [1, 2, 4]
+            assert sum(chunks) == 120
+
+
+def test_chunks_are_heard_while_frames_are_made(
+    model: QwenTTS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first chunk is there although its scheduler is in the middle of the second frame."""
+    made, go_on = threading.Event(), threading.Event()
+    run = FrameStage.run
+    steps: list[Any] = []
+
+    def held(self: FrameStage, arguments: Any) -> Any:
+        steps.append(arguments)
+        if len(steps) == 2:
+            made.set()
+            assert go_on.wait(SOON)
+        return run(self, arguments)
+
+    monkeypatch.setattr(FrameStage, "run", held)
+    with model.scheduler(2) as scheduler:
+        stream = scheduler.submit("Hello.", **LONG)
+        assert made.wait(SOON)
+        assert next(stream).frames == 1
+        go_on.set()
+        assert sum(chunk.frames for chunk in stream) == 119
 
 
 @pytest.mark.parametrize("lone", [True, False])
