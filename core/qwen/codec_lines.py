@@ -45,11 +45,9 @@ class CodecLine(Closing):
 
     Attributes:
         beside: what is handed over is decoded while its speech goes on.
-        apart: nor does the speech have to wait for the samples in order to pass them on.
     """
 
     beside: bool
-    apart: bool
 
     @abstractmethod
     def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
@@ -65,7 +63,15 @@ class CodecLine(Closing):
 
 
 class CodecLines(Protocol):
-    """Begins lines."""
+    """Begins lines.
+
+    Attributes:
+        apart: a thread of its own decodes for all of them; whoever hears a speech need not wait for that.
+    """
+
+    @property
+    def apart(self) -> bool:
+        """Whether that is so."""
 
     def line(self, snapshot: DecoderSnapshot | None = None) -> CodecLine:
         """Begin a stream, at silence or where the snapshot of another stream was taken."""
@@ -73,6 +79,8 @@ class CodecLines(Protocol):
 
 class OwnLines:
     """Lines of speeches that are made alone, each on the thread of its reader."""
+
+    apart = False
 
     def __init__(self, decoder: CodecDecoder, beside: Engine | None) -> None:
         """`beside` is the second engine, where the decoder is on one: then each line has a thread, too."""
@@ -142,8 +150,6 @@ def _company_away(engine: Engine) -> Iterator[None]:
 class OwnLine(CodecLine):
     """A line of a speech by itself. What is awaited at once is decoded by its own thread, without any hop."""
 
-    apart = False
-
     def __init__(
         self, decoder: CodecDecoder, snapshot: DecoderSnapshot | None, engine: Engine | None
     ) -> None:
@@ -201,6 +207,11 @@ class BatchLines:
         self.stage = CodecStage(self._batch, beside=beside is not None)
         self.background = None if beside is None else Background(self.stage, _company_of(beside))
 
+    @property
+    def apart(self) -> bool:
+        """Whether a thread of its own decodes."""
+        return self.background is not None
+
     def line(self, snapshot: DecoderSnapshot | None = None) -> CodecLine:
         """Begin a stream; what it needs is allocated when it is first computed."""
         return BatchLine(self, Place(snapshot))
@@ -224,7 +235,7 @@ class BatchLine(CodecLine):
     """A line among others."""
 
     def __init__(self, lines: BatchLines, place: Place) -> None:
-        self.beside = self.apart = lines.background is not None
+        self.beside = lines.background is not None
         self._lines = lines
         self._place: Place | None = place
         self._asked: deque[Call[CodecWork, CodecAnswer]] = deque()

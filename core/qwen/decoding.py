@@ -30,9 +30,9 @@ class Decoding:
     """
 
     def __init__(self, line: CodecLine, cadence: Cadence, stopwatch: Stopwatch, *, apart: bool) -> None:
-        """`apart`: whoever hears the samples waits for them, if the line works like that."""
+        """`apart`: whoever hears the samples waits for them."""
         self._line = line
-        self._apart = apart and line.apart
+        self._apart = apart
         self._passed_on: deque[tuple[int, Handed]] = deque()
         self._gathering = Gathering(cadence)
         self._stopwatch = stopwatch

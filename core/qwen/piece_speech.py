@@ -115,7 +115,8 @@ class PieceSpeech:
         kept: list[tuple[Codes, FloatArray]] = []
         keeping = self._noting or self._leaves_anchor
         with await self._line(session) as line:
-            decoding = Decoding(line, cadence, self._stopwatch, apart=not keeping)
+            apart = self._equipment.lines.apart and not keeping
+            decoding = Decoding(line, cadence, self._stopwatch, apart=apart)
 
             def listen(codes: Codes) -> bool:
                 self._count(codes)

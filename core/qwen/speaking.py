@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..audio.joins import Joiner
 from ..speech.observer import Observer
-from ..speech.stream import Account, AudioChunk, LaterChunk, Samples
+from ..speech.stream import Account, AudioChunk, Chunk, LaterChunk, Samples
 from ..speech.timings import Stopwatch
 from .cadence import Cadence
 from .codec_lines import Done
@@ -55,7 +55,7 @@ class Speaking:
                         yield frame
                 self._anchor = self._anchor or speech.anchor
 
-    async def chunks(self, cadence: Cadence) -> AsyncGenerator[LaterChunk, None]:
+    async def chunks(self, cadence: Cadence) -> AsyncGenerator[Chunk, None]:
         """Yield the audio, a chunk for each batch of frames."""
         chunks = JoinedChunks(self._equipment.sample_rate, self._account.stopwatch)
         self._note_voice()
@@ -65,10 +65,18 @@ class Speaking:
                 chunks.begin(piece)
                 async with aclosing(speech.parts(session, cadence)) as parts:
                     async for frames, samples in parts:
-                        yield chunks.add(frames, samples)
+                        chunk = self._passed_on(chunks.add(frames, samples))
+                        if chunk is not None:
+                            yield chunk
                 chunks.end()
                 self._anchor = self._anchor or speech.anchor
-        yield chunks.rest()
+        rest = self._passed_on(chunks.rest())
+        if rest is not None:
+            yield rest
+
+    def _passed_on(self, chunk: LaterChunk) -> Chunk | None:
+        """Leave a chunk to its reader where the codec works apart; else there is nothing to wait for."""
+        return chunk if self._equipment.lines.apart else chunk.finish()
 
     def _speech(self, piece: Piece) -> PieceSpeech:
         """Return a piece to be spoken in the voice of the first that came to its end before, if it needs one."""
