@@ -31,7 +31,9 @@ def main() -> None:
     parser.add_argument(
         "--codec-type", choices=MIXTURES, help="type of the codec's matrices (default: as --type)"
     )
-    parser.add_argument("--layers", type=int, help="of the talker, for simulated_device.py (default: as published)")
+    parser.add_argument(
+        "--layers", type=int, help="of the talker, for simulated_device.py (default: as published)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the weights")
     options = parser.parse_args()
 

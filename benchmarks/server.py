@@ -66,7 +66,9 @@ def main() -> None:
     parser.add_argument("--rate", type=float, nargs="+", default=[], help="requests a second, 60 of them")
     parser.add_argument("--max-batch", type=int, default=8)
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--simulated", action="store_true", help="on a GPU that is not there: simulated_device.py")
+    parser.add_argument(
+        "--simulated", action="store_true", help="on a GPU that is not there: simulated_device.py"
+    )
     options = parser.parse_args()
     if len(options.files) not in (0, 2):
         parser.error("name a talker and a codec, or neither")

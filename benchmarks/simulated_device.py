@@ -4,10 +4,11 @@
     python benchmarks/simulated_device.py benchmarks/batching.py TALKER.gguf CODEC.gguf --frames 50 --at-once 16
     python benchmarks/server.py TALKER.gguf CODEC.gguf --simulated --frames 50 --clients 16 --max-batch 16
 
-Nothing is computed: a program sleeps, which leaves the processor and Python's lock to others as waiting for a card does,
-and answers with random numbers. All the rest is real, and takes the programs that it takes on a card: scheduler,
-threads, sampling, prompts, server. What comes out is no measurement of a card. It shows where time goes beside
-the card, and whether a change of that is for the better. Linux only, with a machine that has cores to spare.
+Nothing is computed: a program sleeps, which leaves the processor and Python's lock to others as waiting for a card
+does, and answers with random numbers. All the rest is real, and takes the programs that it takes on a card: scheduler,
+threads, sampling, prompts, server. What comes out is no measurement of a card. It shows where time goes beside the
+card, and whether a change of that is for the better. For Linux, with cores to spare (`chrt -r 1` has them at once),
+and a model of the real sizes with few layers (`make_model.py --layers 1`): keys and values are there, in vain.
 """
 
 from __future__ import annotations
@@ -136,7 +137,9 @@ class SleepingPlan:
         self._card, self._costs = card, costs
         generator = np.random.default_rng(2)
         # No loop that the guard against loops could see.
-        self._frames = cycle(generator.integers(0, 50, (97, self.most_columns, codebooks - 1)).astype(np.int32))
+        self._frames = cycle(
+            generator.integers(0, 50, (97, self.most_columns, codebooks - 1)).astype(np.int32)
+        )
         self._sums = generator.normal(0.0, 1.0, (self.most_columns, width)).astype(np.float32)
 
     def expand(

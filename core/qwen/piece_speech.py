@@ -108,9 +108,7 @@ class PieceSpeech:
         if self._leaves_anchor and codes:
             await self._decode_for_anchor(np.stack(codes))
 
-    async def parts(
-        self, session: AnySession, cadence: Cadence
-    ) -> AsyncGenerator[tuple[int, Handed], None]:
+    async def parts(self, session: AnySession, cadence: Cadence) -> AsyncGenerator[tuple[int, Handed], None]:
         """Yield how many frames there are and their samples, batch by batch; see `Decoding.next`."""
         kept: list[tuple[Codes, FloatArray]] = []
         keeping = self._noting or self._leaves_anchor

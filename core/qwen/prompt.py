@@ -204,9 +204,7 @@ class PromptBuilder:
         drafts = [self._draft(request) for request in requests]
         wanted = [draft.text_tokens(self._tokens) for draft in drafts if isinstance(draft, _Draft)]
         rows = iter(self._projection.together(wanted) if wanted else ())
-        return [
-            self._finished(draft, next(rows)) if isinstance(draft, _Draft) else draft for draft in drafts
-        ]
+        return [self._finished(draft, next(rows)) if isinstance(draft, _Draft) else draft for draft in drafts]
 
     def _draft(self, request: PromptRequest) -> _Draft | Exception:
         try:

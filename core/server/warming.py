@@ -41,8 +41,8 @@ class Warming:
         for wave in self._waves():
             streams = [scheduler.submit(request) for request in wave]
             for stream in streams:
-                with stream:
-                    for _ in stream:
+                with stream as chunks:
+                    for _ in chunks:
                         pass
             if interrupted() or perf_counter() - begin > MOST_SECONDS:
                 return

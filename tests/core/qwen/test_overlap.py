@@ -179,9 +179,7 @@ def test_a_batch_is_bounded_and_waits_for_no_chunk(model: QwenTTS, gate: threadi
             assert sum(chunks) == 120
 
 
-def test_chunks_are_heard_while_frames_are_made(
-    model: QwenTTS, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunks_are_heard_while_frames_are_made(model: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first chunk is there although its scheduler is in the middle of the second frame."""
     made, go_on = threading.Event(), threading.Event()
     run = FrameStage.run
