@@ -268,8 +268,5 @@ def test_texts_become_rows_by_one_program(
     assert isinstance(together.pop(len(asked)), UsageError)
     for one, other in zip(alone * 2, together, strict=True):
         assert isinstance(other, Prompt)
-        assert all(
-            same(getattr(one, part), getattr(other, part))
-            for part in ("rows", "trailing", "padding")
-        )
+        assert all(same(getattr(one, part), getattr(other, part)) for part in ("rows", "trailing", "padding"))
     assert made == [TOKENS_AT_ONCE]
