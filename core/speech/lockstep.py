@@ -414,7 +414,10 @@ def _notify(speech: Speech) -> None:
 
 
 def _count_unheard(speech: Speech) -> None:
+    """Take note of how many chunks its reader could have now, and when the first one was there, heard or not."""
     speech.account.unheard = sum(chunk.settled for chunk in speech.chunks)
+    if speech.account.unheard:
+        speech.account.stopwatch.mark("first_audio")
 
 
 def _closed() -> EngineError:
