@@ -45,9 +45,11 @@ class CodecLine(Closing):
 
     Attributes:
         beside: what is handed over is decoded while its speech goes on.
+        shares_threads: on threads that are then missed elsewhere.
     """
 
     beside: bool
+    shares_threads: bool
 
     @abstractmethod
     def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
@@ -154,6 +156,7 @@ class OwnLine(CodecLine):
         self, decoder: CodecDecoder, snapshot: DecoderSnapshot | None, engine: Engine | None
     ) -> None:
         self.beside = engine is not None
+        self.shares_threads = decoder.engine.is_cpu
         self._stream = decoder.stream(snapshot)
         self._engine = engine
         self._worker: ThreadPoolExecutor | None = None
@@ -199,10 +202,12 @@ class BatchLines:
     Attributes:
         stage: of the scheduler, where it has to make the calls.
         background: the thread, where there is one.
+        on_cpu: where they are decoded.
     """
 
     def __init__(self, decoder: CodecDecoder, capacity: int, beside: Engine | None) -> None:
         """`beside` is the second engine, where the decoder is on one."""
+        self.on_cpu = decoder.engine.is_cpu
         self._batch = CodecBatch(decoder, capacity)
         self.stage = CodecStage(self._batch, beside=beside is not None)
         self.background = None if beside is None else Background(self.stage, _company_of(beside))
@@ -235,7 +240,7 @@ class BatchLine(CodecLine):
     """A line among others."""
 
     def __init__(self, lines: BatchLines, place: Place) -> None:
-        self.beside = lines.background is not None
+        self.beside, self.shares_threads = lines.apart, lines.on_cpu
         self._lines = lines
         self._place: Place | None = place
         self._asked: deque[Call[CodecWork, CodecAnswer]] = deque()

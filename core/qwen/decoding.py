@@ -23,7 +23,8 @@ class Decoding:
 
     Where the codec works beside, the samples of a batch are due when they are there, or when too many frames wait; but
     those of the first batch of a ramp at once: somebody waits for them. Where it works apart, a batch is due as soon as
-    it is handed over, and has its samples later.
+    it is handed over, and has its samples later; only on a CPU the first batch has its samples before the next frame
+    is made, which would take threads from the codec.
 
     Attributes:
         ended: there are no more frames.
@@ -68,7 +69,8 @@ class Decoding:
         codes, handed = self._under_way.popleft()
         if self._apart:
             self._passed_on.append((len(codes), handed))
-            await self._catch_up(MOST_AHEAD)
+            await self._catch_up(0 if self._awaited and self._line.shares_threads else MOST_AHEAD)
+            self._awaited = False
             return codes, handed
         with self._stopwatch.measure("codec"):
             samples = await handed

@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -165,13 +166,47 @@ def test_frames_are_made_while_a_chunk_is_decoded(model: QwenTTS, gate: threadin
         reader.join(SOON)
 
 
-def test_a_batch_is_bounded_and_waits_for_no_chunk(model: QwenTTS, gate: threading.Event) -> None:
+@pytest.mark.cpu_only
+def test_a_batch_is_bounded_and_its_first_chunks_wait_for_nothing(
+    model: QwenTTS, gate: threading.Event
+) -> None:
     counters = [Counter(), Counter()]
     with model.scheduler(2) as scheduler:
         streams = [scheduler.submit("Hello.", observer=counter, ahead=None, **LONG) for counter in counters]
-        assert eventually(lambda: all(counter.frames > MOST_AHEAD for counter in counters))
+        assert eventually(lambda: all(counter.frames == 1 for counter in counters))
         assert not threading.Event().wait(0.1)
-        assert all(counter.frames <= MOST_AHEAD + STREAM_FRAMES for counter in counters), "but not for ever"
+        assert [counter.frames for counter in counters] == [1, 1]
+        gate.set()
+        assert [next(stream).frames for stream in streams] == [1, 1]
+        gate.clear()
+        assert eventually(lambda: all(counter.frames > MOST_AHEAD // 2 for counter in counters))
+        assert not threading.Event().wait(0.2)
+        gate.set()
+        for stream in streams:
+            assert sum(chunk.frames for chunk in stream) == 119
+
+
+@pytest.fixture
+def elsewhere(tiny_gguf: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[QwenTTS]:
+    """One whose codec takes nothing from the talker, as on a GPU."""
+    monkeypatch.setenv("GGTTS_STOCK", "1")
+    files = tiny_gguf("Qwen3-TTS-12Hz-0.6B-CustomVoice"), tiny_gguf()
+    with QwenTTS.open(*files, device=DEVICE, threads=1, overlap=True) as opened:
+        yield opened
+
+
+def test_elsewhere_no_frame_waits_for_a_chunk(
+    elsewhere: QwenTTS, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 4
+    monkeypatch.setattr("ggtts.core.qwen.decoding.MOST_AHEAD", most)
+    counters = [Counter(), Counter()]
+    with elsewhere.scheduler(2) as scheduler:
+        streams = [scheduler.submit("Hello.", observer=counter, ahead=None, **LONG) for counter in counters]
+        assert eventually(lambda: all(counter.frames > most for counter in counters))
+        assert not threading.Event().wait(0.1)
+        made = [counter.frames for counter in counters]
+        assert max(made) <= most + STREAM_FRAMES, "but not for ever"
         gate.set()
         for stream in streams:
             chunks = [chunk.frames for chunk in stream]
@@ -179,7 +214,9 @@ def test_a_batch_is_bounded_and_waits_for_no_chunk(model: QwenTTS, gate: threadi
             assert sum(chunks) == 120
 
 
-def test_chunks_are_heard_while_frames_are_made(model: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elsewhere_chunks_are_heard_while_frames_are_made(
+    elsewhere: QwenTTS, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first chunk is there although its scheduler is in the middle of the second frame."""
     made, go_on = threading.Event(), threading.Event()
     run = FrameStage.run
@@ -193,7 +230,7 @@ def test_chunks_are_heard_while_frames_are_made(model: QwenTTS, monkeypatch: pyt
         return run(self, arguments)
 
     monkeypatch.setattr(FrameStage, "run", held)
-    with model.scheduler(2) as scheduler:
+    with elsewhere.scheduler(2) as scheduler:
         stream = scheduler.submit("Hello.", **LONG)
         assert made.wait(SOON)
         assert next(stream).frames == 1
