@@ -10,6 +10,7 @@ so `--max-new` fixes its length. Takes seconds: weights are made in their final 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from codec_layout import codec_metadata, codec_tensors
@@ -30,6 +31,9 @@ def main() -> None:
     parser.add_argument(
         "--codec-type", choices=MIXTURES, help="type of the codec's matrices (default: as --type)"
     )
+    parser.add_argument(
+        "--layers", type=int, help="of the talker, for simulated_device.py (default: as published)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the weights")
     options = parser.parse_args()
 
@@ -37,7 +41,10 @@ def main() -> None:
     talker_type, codec_type = MIXTURES[options.type], MIXTURES[options.codec_type or options.type]
     talker = options.out / f"random-talker-{options.size}-base-{talker_type.name}.gguf"
     codec = options.out / f"random-tokenizer-12hz-{codec_type.name}.gguf"
-    write_talker(talker, TALKERS[options.size], talker_type, options.seed)
+    sizes = TALKERS[options.size]
+    if options.layers:
+        sizes = replace(sizes, talker=replace(sizes.talker, layers=options.layers))
+    write_talker(talker, sizes, talker_type, options.seed)
     write_codec(codec, codec_type, options.seed)
     for path in (talker, codec):
         print(f"{path}  {path.stat().st_size / 2**20:.0f} MiB")

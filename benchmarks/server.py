@@ -4,14 +4,16 @@
     python benchmarks/server.py
     python benchmarks/server.py TALKER.gguf CODEC.gguf --frames 50
 
-Without files it measures the packaged demo voice. Each client asks again as soon as it has an answer. With models of
-random weights `--frames` says how long a speech is; they never end by themselves.
+Without files it measures the packaged demo voice. Each client asks again as soon as it has an answer; with `--rate`,
+so many requests a second come besides, at random moments, each from a client of its own. With models of random weights
+`--frames` says how long a speech is; they never end by themselves.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import re
 import subprocess
 import sys
@@ -31,6 +33,8 @@ BYTES_PER_SECOND = 48_000
 """Of samples of 16 bits at 24 kHz."""
 GOAL_CLIENTS, GOAL_RATIO = 8, 3.0
 """So many clients are to get so many times the sound of one, on two cores."""
+STREAM = 60
+"""So many requests come at random."""
 GOAL_FIRST_BYTE = 0.35
 """Seconds that a lone client waits, with a 0.6B model in Q4_K_M."""
 
@@ -59,8 +63,12 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=0, help="most frames of a speech (default: as it ends)")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 8, 16])
     parser.add_argument("--requests", type=int, default=0, help="per client (default: 8 alone, else 3)")
+    parser.add_argument("--rate", type=float, nargs="+", default=[], help="requests a second, 60 of them")
     parser.add_argument("--max-batch", type=int, default=8)
     parser.add_argument("--threads", type=int)
+    parser.add_argument(
+        "--simulated", action="store_true", help="on a GPU that is not there: simulated_device.py"
+    )
     options = parser.parse_args()
     if len(options.files) not in (0, 2):
         parser.error("name a talker and a codec, or neither")
@@ -71,14 +79,18 @@ def main() -> None:
         rates: dict[int, float] = {}
         for count in options.clients:
             rates[count] = measure(address, options, count, rates.get(1))
+        for rate in options.rate:
+            measure_stream(address, options, rate, rates.get(1))
     judge(rates)
 
 
 @contextmanager
 def server(options: argparse.Namespace) -> Iterator[tuple[str, int]]:
     """Run the server on a free port; yield its address once it is warm."""
+    simulated = [str(Path(__file__).with_name("simulated_device.py"))] if options.simulated else []
     arguments = [
         sys.executable,
+        *simulated,
         "-m",
         "ggtts.cli.tts_server",
         "--port",
@@ -119,12 +131,32 @@ def measure(
     begin = time.perf_counter()
     with ThreadPoolExecutor(clients) as pool:
         answers = list(pool.map(lambda seed: ask(address, options, seed), range(clients * each)))
-    rate = sum(answer.audio for answer in answers) / (time.perf_counter() - begin)
+    return told(str(clients), answers, time.perf_counter() - begin, alone)
+
+
+def measure_stream(
+    address: tuple[str, int], options: argparse.Namespace, rate: float, alone: float | None
+) -> None:
+    """Let STREAM requests come at random, `rate` a second; print a row."""
+    chance = random.Random(1)
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(STREAM) as pool:
+        asked = []
+        for seed in range(STREAM):
+            asked.append(pool.submit(ask, address, options, seed))
+            time.sleep(chance.expovariate(rate))
+        answers = [answer.result() for answer in asked]
+    told(f"{rate:g} a second", answers, time.perf_counter() - begin, alone)
+
+
+def told(name: str, answers: list[Answer], seconds: float, alone: float | None) -> float:
+    """Print a row, and return the seconds of audio per second."""
+    rate = sum(answer.audio for answer in answers) / seconds
     waits = [answer.first for answer in answers]
     ratio = rate / (alone or rate)
     factor = median(answer.total / answer.audio for answer in answers)
     print(
-        f"| {clients} | {median(waits):.3f} | {max(waits):.3f} | {rate:.2f} | {ratio:.2f} | {factor:.2f} |",
+        f"| {name} | {median(waits):.3f} | {max(waits):.3f} | {rate:.2f} | {ratio:.2f} | {factor:.2f} |",
         flush=True,
     )
     return rate

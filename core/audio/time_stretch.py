@@ -8,6 +8,8 @@ stay whole, consonants stay sharp; a phase vocoder would smear them.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
@@ -53,7 +55,6 @@ class Stretcher:
         self._ratio = ratio
         self._hop = hop = max(1, round(_FRAME_SECONDS * sample_rate / 2))
         self._search = search = round(_SEARCH_SECONDS * sample_rate)
-        self._window = (0.5 - 0.5 * np.cos(np.pi * np.arange(2 * hop) / hop)).astype(np.float32)
         self._source = np.zeros(hop + search, np.float32)
         self._dropped = 0
         """How much of the source is not needed any more, and not kept."""
@@ -61,6 +62,12 @@ class Stretcher:
         self._frame = 0
         self._position = search
         self._overlap = np.zeros(hop, np.float32)
+
+    @cached_property
+    def _window(self) -> FloatArray:
+        """Two of these, a hop apart, add up to 1."""
+        hop = self._hop
+        return (0.5 - 0.5 * np.cos(np.pi * np.arange(2 * hop) / hop)).astype(np.float32)
 
     def push(self, samples: FloatArray) -> FloatArray:
         """Take samples [n]; return those [m] that can be made by now."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SHORTEST_BUCKET, STRIDE = 16, 64
-"""Lengths are powers of two up to twice the stride, beyond multiples of it. All of them fit into the stride of keys,
-and so a masked cache with room for a prompt has room for what it is padded to."""
+"""Lengths are 16, 32, 48, 64, 96, 128, and beyond twice the stride its multiples. All of them fit into the stride of
+keys, and so a masked cache with room for a prompt has room for what it is padded to."""
 
 LONGEST_BUCKET = 1024
 """Longer prompts are computed as they are: their masks are large, and starting operations is not what they cost."""
@@ -29,7 +29,8 @@ def prompt_bucket(tokens: int) -> int | None:
     if tokens > LONGEST_BUCKET:
         return None
     if tokens <= 2 * STRIDE:
-        return max(SHORTEST_BUCKET, power_of_two(tokens))
+        rounded = power_of_two if tokens <= SHORTEST_KIN else rounded_by_half
+        return max(SHORTEST_BUCKET, rounded(tokens))
     return -(-tokens // STRIDE) * STRIDE
 
 

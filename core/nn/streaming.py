@@ -45,7 +45,8 @@ class Memory:
         if self.chosen is None:
             return self.tensor
         channels, length = self.tensor.shape[:2]
-        return self._lines().get_rows(self.chosen).reshape(channels, length, self.chosen.shape[0])
+        lanes = _by_lane(self.tensor).get_rows(self.chosen)
+        return lanes.reshape(channels, length, self.chosen.shape[0])
 
     def _remembering(self, extended: Tensor) -> Tensor:
         """Return the write of the end of [channels, length + ..., n]."""
@@ -55,12 +56,7 @@ class Memory:
             return extended.slice(1, extent - length, length).copy_to(self.tensor)
         lines = extended.reshape(channels * extent, count)
         end = lines.slice(0, channels * (extent - length), channels * length)
-        return self._lines().set_rows(end, self.chosen)
-
-    def _lines(self) -> Tensor:
-        """The memory of each lane as one row."""
-        channels, length, lanes, _ = self.tensor.shape
-        return self.tensor.reshape(channels * length, lanes)
+        return _by_lane(self.tensor).set_rows(end, self.chosen)
 
 
 Allocate = Callable[[Shape], Memory]
@@ -105,11 +101,24 @@ class StreamState(Generic[Memories]):
         """Forget everything: the next piece begins a new sequence."""
         self._state.zero()
 
+    def overwrite(self, graph: Graph, chosen: Tensor, source: StreamState[Memories]) -> None:
+        """Have a graph copy what the only lane of another state remembers to all of `chosen`, i32 [n]."""
+        for name in self._state.names:
+            kept, one = (_by_lane(graph.use(state[name])) for state in (self._state, source._state))
+            same = one.repeat(one.shape[0], chosen.shape[0])
+            graph.effect(kept.set_rows(same, chosen))
+
     def copy_lane(self, graph: Graph, lane: int, source: StreamState[Memories], source_lane: int) -> None:
         """Have a graph copy what a lane of another state of the same model remembers."""
         for name in self._state.names:
             there = graph.use(source._state[name]).slice(2, source_lane, 1)
             graph.effect(there.copy_to(graph.use(self._state[name]).slice(2, lane, 1)))
+
+
+def _by_lane(memory: Tensor) -> Tensor:
+    """[channels, length, lanes] -> the memory of each lane as one row, [channels * length, lanes]."""
+    channels, length, lanes, _ = memory.shape
+    return memory.reshape(channels * length, lanes)
 
 
 def with_left_context(

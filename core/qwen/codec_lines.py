@@ -20,31 +20,24 @@ from ..closing import Closing
 from ..engine import Engine
 from ..speech.background import Background
 from ..speech.calls import Call
+from ..speech.stream import Samples
 from .codec import CodecBatch, CodecDecoder, DecoderSnapshot
 from .codec_stage import CodecAnswer, CodecStage, CodecWork, Decode, Forget, Place, Prime, Snapshot
 
 FloatArray = NDArray[np.float32]
 Codes = NDArray[np.int32]
 
-WIDE_TOGETHER = 8
-"""How many wide pieces are computed at once beside generation: those who join wait for one such run, at most."""
-
 BESIDE_THREAD_NAME = "ggtts-codec"
 
 
-class Handed(Protocol):
-    """Codes on their way: awaited, they are samples float32 [n].
-
-    Attributes:
-        settled: the samples are there.
-    """
-
-    @property
-    def settled(self) -> bool:
-        """Whether nobody would have to wait."""
+class Handed(Samples, Protocol):
+    """Codes on their way: awaited, they are samples float32 [n]."""
 
     def __await__(self) -> Generator[Any, None, FloatArray]:
         """Wait for the samples."""
+
+    async def made(self) -> None:
+        """Wait until they are there, and leave them to somebody else."""
 
 
 class CodecLine(Closing):
@@ -52,9 +45,11 @@ class CodecLine(Closing):
 
     Attributes:
         beside: what is handed over is decoded while its speech goes on.
+        shares_threads: on threads that are then missed elsewhere.
     """
 
     beside: bool
+    shares_threads: bool
 
     @abstractmethod
     def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
@@ -70,7 +65,15 @@ class CodecLine(Closing):
 
 
 class CodecLines(Protocol):
-    """Begins lines."""
+    """Begins lines.
+
+    Attributes:
+        apart: a thread of its own decodes for all of them; whoever hears a speech need not wait for that.
+    """
+
+    @property
+    def apart(self) -> bool:
+        """Whether that is so."""
 
     def line(self, snapshot: DecoderSnapshot | None = None) -> CodecLine:
         """Begin a stream, at silence or where the snapshot of another stream was taken."""
@@ -78,6 +81,8 @@ class CodecLines(Protocol):
 
 class OwnLines:
     """Lines of speeches that are made alone, each on the thread of its reader."""
+
+    apart = False
 
     def __init__(self, decoder: CodecDecoder, beside: Engine | None) -> None:
         """`beside` is the second engine, where the decoder is on one: then each line has a thread, too."""
@@ -88,7 +93,7 @@ class OwnLines:
         return OwnLine(self._decoder, snapshot, self._beside)
 
 
-class _Done:
+class Done:
     """Samples that are there."""
 
     settled = True
@@ -98,6 +103,13 @@ class _Done:
 
     def __await__(self) -> Generator[Any, None, FloatArray]:
         return self._taken().__await__()
+
+    async def made(self) -> None:
+        """Wait for nothing."""
+
+    def result(self) -> FloatArray:
+        """Return them."""
+        return self._samples
 
     async def _taken(self) -> FloatArray:
         return self._samples
@@ -116,9 +128,15 @@ class _OnItsWay:
     def __await__(self) -> Generator[Any, None, FloatArray]:
         return self._taken().__await__()
 
-    async def _taken(self) -> FloatArray:
+    async def made(self) -> None:
+        self.result()
+
+    def result(self) -> FloatArray:
         with _company_away(self._engine):
             return self._future.result()
+
+    async def _taken(self) -> FloatArray:
+        return self.result()
 
 
 @contextmanager
@@ -138,6 +156,7 @@ class OwnLine(CodecLine):
         self, decoder: CodecDecoder, snapshot: DecoderSnapshot | None, engine: Engine | None
     ) -> None:
         self.beside = engine is not None
+        self.shares_threads = decoder.engine.is_cpu
         self._stream = decoder.stream(snapshot)
         self._engine = engine
         self._worker: ThreadPoolExecutor | None = None
@@ -146,10 +165,10 @@ class OwnLine(CodecLine):
     def hand_over(self, codes: Codes, *, awaited: bool = False) -> Handed:
         """Decode at once, or let the worker do it behind what it has."""
         if self._engine is None or (self._worker is None and awaited):
-            return _Done(self._stream(codes))
+            return Done(self._stream(codes))
         if awaited and self._last is not None and self._last.done():
             with _company_away(self._engine):
-                return _Done(self._stream(codes))
+                return Done(self._stream(codes))
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, BESIDE_THREAD_NAME)
             self._engine.company_comes()
@@ -185,13 +204,20 @@ class BatchLines:
     Attributes:
         stage: of the scheduler, where it has to make the calls.
         background: the thread, where there is one.
+        on_cpu: where they are decoded.
     """
 
     def __init__(self, decoder: CodecDecoder, capacity: int, beside: Engine | None) -> None:
         """`beside` is the second engine, where the decoder is on one."""
+        self.on_cpu = decoder.engine.is_cpu
         self._batch = CodecBatch(decoder, capacity)
-        self.stage = CodecStage(self._batch, 1 if beside is None else WIDE_TOGETHER)
+        self.stage = CodecStage(self._batch, beside=beside is not None)
         self.background = None if beside is None else Background(self.stage, _company_of(beside))
+
+    @property
+    def apart(self) -> bool:
+        """Whether a thread of its own decodes."""
+        return self.background is not None
 
     def line(self, snapshot: DecoderSnapshot | None = None) -> CodecLine:
         """Begin a stream; what it needs is allocated when it is first computed."""
@@ -216,7 +242,7 @@ class BatchLine(CodecLine):
     """A line among others."""
 
     def __init__(self, lines: BatchLines, place: Place) -> None:
-        self.beside = lines.background is not None
+        self.beside, self.shares_threads = lines.apart, lines.on_cpu
         self._lines = lines
         self._place: Place | None = place
         self._asked: deque[Call[CodecWork, CodecAnswer]] = deque()

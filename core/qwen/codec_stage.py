@@ -31,6 +31,11 @@ class Place:
             self._stream, self._snapshot = batch.stream(self._snapshot), None
         return self._stream
 
+    @property
+    def begun(self) -> bool:
+        """Whether something was asked of it."""
+        return self._stream is not None
+
     def close(self) -> None:
         """End it. Closing twice is harmless."""
         stream, self._stream = self._stream, None
@@ -71,33 +76,41 @@ class Forget:
 
 CodecWork: TypeAlias = "Decode | Prime | Snapshot | Forget"
 CodecAnswer: TypeAlias = "FloatArray | DecoderSnapshot | None"
+CodecCall: TypeAlias = "Call[CodecWork, CodecAnswer]"
 
 
 class CodecStage(Stage[CodecWork, CodecAnswer]):
     """Computes for many streams, for each in the order in which it was asked.
 
-    Wide pieces take so long that those who wait for narrow ones would miss them: few are computed in one go.
+    In a step of a scheduler, all that waits is computed, but for wide pieces: those take so long that others would miss
+    the step, and there is one at a time. A thread of its own takes what one run computes, so that it can be heard, and
+    the beginnings of streams before all else: somebody waits in silence for these.
     """
 
-    def __init__(self, batch: CodecBatch, wide_together: int) -> None:
-        """`wide_together` is how many pieces of more than STREAM_FRAMES frames are computed at once, at most."""
+    def __init__(self, batch: CodecBatch, *, beside: bool) -> None:
+        """`beside`: on a thread of its own."""
         self.batch = batch
-        self._wide_together = wide_together
+        self._beside = beside
 
-    def pick(self, waiting: Sequence[Call[CodecWork, CodecAnswer]]) -> list[Call[CodecWork, CodecAnswer]]:
-        """Return what is next of each stream, and of wide pieces the first ones only."""
-        picked: list[Call[CodecWork, CodecAnswer]] = []
-        seen: set[int] = set()
-        wide = 0
+    def pick(self, waiting: Sequence[CodecCall]) -> list[CodecCall]:
+        """Return some of what is next of each stream."""
+        firsts: dict[int, CodecCall] = {}
         for call in waiting:
-            stream = id(call.argument.place)
-            if stream in seen:
-                continue
-            seen.add(stream)
-            wide += is_wide(call.argument)
-            if wide <= self._wide_together or not is_wide(call.argument):
-                picked.append(call)
-        return picked
+            firsts.setdefault(id(call.argument.place), call)
+        calls = list(firsts.values())
+        if self._beside:
+            return self._one_run(calls)
+        return _with_one_wide(calls)
+
+    def _one_run(self, calls: Sequence[CodecCall]) -> list[CodecCall]:
+        decoded = [call for call in calls if isinstance(call.argument, Decode)]
+        others = _with_one_wide([call for call in calls if not isinstance(call.argument, Decode)])
+        decoded = [call for call in decoded if not call.argument.place.begun] or decoded
+        if not decoded:
+            return others
+        frames = frames_of(decoded[0])
+        alike = [call for call in decoded if frames_of(call) == frames]
+        return [*others, *alike[: self.batch.together(len(alike), frames)]]
 
     def run(self, arguments: Sequence[CodecWork]) -> list[CodecAnswer | Exception]:
         """Answer in order; no stream is asked for twice."""
@@ -124,6 +137,16 @@ class CodecStage(Stage[CodecWork, CodecAnswer]):
             return None if isinstance(asked, Prime) and not asked.last else stream.snapshot()
         except Exception as error:
             return error
+
+
+def _with_one_wide(calls: Sequence[CodecCall]) -> list[CodecCall]:
+    wide = [call for call in calls if is_wide(call.argument)]
+    return [call for call in calls if call not in wide[1:]]
+
+
+def frames_of(call: CodecCall) -> int:
+    """Return how many frames a call is about."""
+    return len(call.argument.codes) if isinstance(call.argument, Decode | Prime) else 0
 
 
 def is_wide(asked: CodecWork) -> bool:

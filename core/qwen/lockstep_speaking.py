@@ -14,8 +14,9 @@ from ..speech.ahead import Ahead
 from ..speech.lockstep import Task
 from ..speech.observer import Observer
 from ..speech.scheduler import ScheduledStream, Scheduler
-from ..speech.stream import Account, AudioChunk
+from ..speech.stream import Account, AudioChunk, LaterChunk, finished
 from .cadence import Cadence
+from .codec_lines import Done
 from .long_text import Anchor, Piece
 from .piece_speech import Equipment, PieceSpeech
 from .requests import ResolvedRequest
@@ -51,19 +52,17 @@ class LockstepSpeaking:
 
     def chunks(self, most_frames: int | None) -> Generator[AudioChunk, None, None]:
         """Yield the audio, a chunk for each batch of frames, of `most_frames` at most."""
-        joined = JoinedChunks(self._equipment.sample_rate)
+        yield from finished(self._joined(most_frames))
+
+    def _joined(self, most_frames: int | None) -> Generator[LaterChunk, None, None]:
+        joined = JoinedChunks(self._equipment.sample_rate, self._account.stopwatch)
         with self._scheduler:
             for spoken, parts in self._in_order(most_frames):
                 joined.begin(spoken.piece)
                 for part in self._noted(spoken, parts):
-                    chunk = joined.add(part.frames, part.samples)
-                    if chunk is not None:
-                        self._account.stopwatch.mark("first_audio")
-                        yield chunk
+                    yield joined.add(part.frames, Done(part.samples))
                 joined.end()
-        rest = joined.rest()
-        if rest is not None:
-            yield rest
+        yield joined.rest()
 
     def _in_order(self, most_frames: int | None) -> Iterator[tuple[PieceStream, Iterable[AudioChunk]]]:
         """Yield the pieces in order with their chunks, and begin them before their turn where their voice is known."""

@@ -24,7 +24,7 @@ from ..speech.observer import Observer, Observers
 from ..speech.requests import require_no_options, require_transcript
 from ..speech.scheduler import Scheduler
 from ..speech.speeches import Speeches
-from ..speech.stream import Account, AudioChunk, SpeechStream
+from ..speech.stream import Account, AudioChunk, SpeechStream, finished
 from ..speech.timings import Timings
 from ..text.tokenizer import TextTokenizer
 from .cadence import CHUNK_FRAMES, STREAM_FRAMES, Cadence
@@ -36,6 +36,7 @@ from .demo import DEMO_HABITS, is_demo
 from .lockstep_speaking import LockstepSpeaking
 from .piece_speech import Equipment
 from .prompt import PromptBuilder
+from .prompt_stage import PromptStage
 from .requests import (
     USUAL_HABITS,
     Habits,
@@ -123,11 +124,12 @@ class QwenTTS(Closing):
         file, engine = self.info, self.engine
         tokenizer = TextTokenizer.from_metadata(talker.metadata, source=talker.path)
         decoder = CodecDecoder(codec, self.codec_info, self._beside or engine)
+        self._prompts = PromptBuilder(file, tokenizer, TextProjection(talker, engine), embeddings)
         return Equipment(
             file=file,
             sample_rate=self.codec_info.sample_rate,
             frame_rate=self.codec_info.frame_rate,
-            prompts=PromptBuilder(file, tokenizer, TextProjection(talker, engine), embeddings),
+            prompts=self._prompts,
             sessions=self._sessions,
             decoder=decoder,
             lines=OwnLines(decoder, self._beside),
@@ -185,6 +187,11 @@ class QwenTTS(Closing):
     def sample_rate(self) -> int:
         """Samples per second of what is spoken."""
         return self.codec_info.sample_rate
+
+    @property
+    def keeps_programs(self) -> bool:
+        """Whether a scheduler keeps programs for certain numbers of speeches, as they are dear on this device."""
+        return not self.engine.is_cpu
 
     @property
     def frame_rate(self) -> float:
@@ -400,14 +407,15 @@ class QwenTTS(Closing):
         """Return equipment whose sessions make their calls together, and the scheduler that makes them."""
         batch = self._sessions.batch(size)
         lines = BatchLines(self._equipment.decoder, size, self._beside)
-        equipment = replace(self._equipment, sessions=batch, lines=lines)
+        prompts = PromptStage(self._prompts)
+        equipment = replace(self._equipment, prompts=prompts, sessions=batch, lines=lines)
 
         def release() -> None:
             lines.clear()
             batch.clear()
 
         begin = partial(self._task, equipment)
-        stages = (*batch.stages, *([lines.stage] if lines.background is None else []))
+        stages = (prompts, *batch.stages, *([lines.stage] if lines.background is None else []))
         scheduler = Scheduler(begin, size, stages=stages, release=release, background=lines.background)
         return equipment, scheduler
 
@@ -431,7 +439,7 @@ class QwenTTS(Closing):
         self, request: ResolvedRequest, cadence: Cadence, observer: Observer, account: Account
     ) -> SpeechStream[ResolvedRequest]:
         chunks = Speaking(self._equipment, request, account, observer).chunks(cadence)
-        return SpeechStream(request, self.sample_rate, alone(chunks), account)
+        return SpeechStream(request, self.sample_rate, finished(alone(chunks)), account)
 
     def _lockstep(
         self,

@@ -6,23 +6,25 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats.qwen import TalkerFile
 from ..speech.observer import Observer
-from ..speech.stream import Account, AudioChunk, StopReason
+from ..speech.stream import Account, AudioChunk, LaterChunk, StopReason
 from .cadence import Cadence
 from .codec import CodecDecoder, DecoderSnapshot
-from .codec_lines import CodecLine, CodecLines
+from .codec_lines import CodecLine, CodecLines, Handed
 from .content_cache import ContentCache
 from .decoding import Decoding
 from .frames import FrameSampler
 from .generation import AnySession, Utterance
 from .guard import Guard
 from .long_text import Anchor, Piece, piece_seed
-from .prompt import Prompt, PromptBuilder, PromptRequest, Reference
+from .prompt import Prompt, PromptRequest, Reference
+from .prompt_stage import Prompts
 from .requests import ResolvedRequest
 from .sessions import Sessions
 from .voice_encoders import VoiceEncoders
@@ -53,7 +55,7 @@ class Equipment:
     file: TalkerFile
     sample_rate: int
     frame_rate: float
-    prompts: PromptBuilder
+    prompts: Prompts
     sessions: Sessions
     decoder: CodecDecoder
     lines: CodecLines
@@ -98,7 +100,7 @@ class PieceSpeech:
     async def frames(self, session: AnySession) -> AsyncGenerator[Codes, None]:
         """Yield the codes [codebooks] of one frame after the other, and decode none but for an anchor."""
         codes: list[Codes] = []
-        utterance = self._utterance(session)
+        utterance = await self._utterance(session)
         async for frame in utterance:
             self._count(frame)
             codes.append(frame)
@@ -107,21 +109,20 @@ class PieceSpeech:
         if self._leaves_anchor and codes:
             await self._decode_for_anchor(np.stack(codes))
 
-    async def parts(
-        self, session: AnySession, cadence: Cadence
-    ) -> AsyncGenerator[tuple[Codes, FloatArray], None]:
-        """Yield codes [n, codebooks] and their samples, batch by batch."""
+    async def parts(self, session: AnySession, cadence: Cadence) -> AsyncGenerator[tuple[int, Handed], None]:
+        """Yield how many frames there are and their samples, batch by batch; see `Decoding.next`."""
         kept: list[tuple[Codes, FloatArray]] = []
         keeping = self._noting or self._leaves_anchor
         with await self._line(session) as line:
-            decoding = Decoding(line, cadence, self._stopwatch)
+            apart = self._equipment.lines.apart and not keeping
+            decoding = Decoding(line, cadence, self._stopwatch, apart=apart)
 
             def listen(codes: Codes) -> bool:
                 self._count(codes)
                 decoding.add(codes)
                 return decoding.due
 
-            utterance = self._utterance(session)
+            utterance = await self._utterance(session)
             while not decoding.ended:
                 if utterance.stop is None:
                     await utterance.go_on(listen)
@@ -129,20 +130,24 @@ class PieceSpeech:
                     self._end(utterance)
                     decoding.end()
                 while decoding.due:
-                    codes, samples = await decoding.next()
+                    codes, handed = await decoding.next()
                     if keeping:  # the samples themselves belong to whoever hears them
-                        kept.append((codes, samples.copy()))
-                    yield codes, samples
+                        kept.append((codes, handed.result().copy()))
+                    yield len(codes), handed
+            await decoding.finish()
             if kept:
                 all_codes, all_samples = (np.concatenate(values) for values in zip(*kept, strict=True))
                 await self._finish(all_codes, all_samples, line)
 
-    async def chunks(self, cadence: Cadence) -> AsyncGenerator[AudioChunk, None]:
+    async def chunks(self, cadence: Cadence) -> AsyncGenerator[LaterChunk, None]:
         """Yield the samples of the parts as chunks, with a session of its own."""
         with self._equipment.sessions.lend() as session:
             async with aclosing(self.parts(session, cadence)) as parts:
-                async for codes, samples in parts:
-                    yield AudioChunk(samples, len(codes), self._piece.number, self._piece.count)
+                async for frames, samples in parts:
+                    yield LaterChunk(samples, partial(self._chunk, frames))
+
+    def _chunk(self, frames: int, samples: FloatArray) -> AudioChunk:
+        return AudioChunk(samples, frames, self._piece.number, self._piece.count)
 
     async def _finish(self, codes: Codes, samples: FloatArray, line: CodecLine) -> None:
         if self._noting:
@@ -160,7 +165,7 @@ class PieceSpeech:
             ]
             await self._leave_anchor(codes, np.concatenate(pieces), line)
 
-    def _utterance(self, session: AnySession) -> Utterance:
+    async def _utterance(self, session: AnySession) -> Utterance:
         """Begin to speak."""
         request, piece = self._request, self._piece
         self._observer.piece(piece.number, piece.count)
@@ -169,7 +174,7 @@ class PieceSpeech:
         )
         return Utterance(
             session,
-            self._prompt(),
+            await self._prompt(),
             sampler,
             request.max_frames,
             self._stopwatch,
@@ -196,7 +201,7 @@ class PieceSpeech:
         if self.stop != "end_of_speech":
             logger.warning("%s", _cut_off(utterance, self._frames, self._piece))
 
-    def _prompt(self) -> Prompt:
+    async def _prompt(self) -> Prompt:
         request, voice, anchor = self._request, self._request.voice, self._voice
         speaker: int | FloatArray | None = request.speaker_id
         reference: Reference | None = None
@@ -207,7 +212,7 @@ class PieceSpeech:
         elif anchor is not None:
             speaker, reference = anchor.embedding, anchor.reference
         with self._stopwatch.measure("prompt"):
-            prompt = self._equipment.prompts.build(
+            prompt = await self._equipment.prompts.prompt(
                 PromptRequest(
                     text=self._piece.text,
                     language=request.language_id,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import GgttsError, UsageError
 from ..formats.qwen import SpecialTokens, TalkerFile
 from ..text.tokenizer import TextTokenizer
 from .code_embeddings import CodeEmbeddings
@@ -155,6 +155,19 @@ class Layout:
         self.codes += codes
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """A prompt whose text is known as tokens only."""
+
+    request: PromptRequest
+    messages: Messages
+    layout: Layout
+
+    def text_tokens(self, tokens: SpecialTokens) -> IntArray:
+        """Return the text tokens of its rows, of the frames to come, and what all later frames have."""
+        return np.array([*self.layout.text, *self.layout.trailing, tokens.speech_pad], np.int32)
+
+
 class PromptBuilder:
     """Builds the prompts of one talker."""
 
@@ -170,6 +183,10 @@ class PromptBuilder:
         self._projection = projection
         self._embeddings = embeddings
 
+    async def prompt(self, request: PromptRequest) -> Prompt:
+        """As `build`: nothing is waited for."""
+        return self.build(request)
+
     def build(self, request: PromptRequest) -> Prompt:
         """Return the prompt of a request.
 
@@ -177,16 +194,33 @@ class PromptBuilder:
             UsageError: there is nothing to say.
             TextError: a text holds a lone surrogate.
         """
-        messages = Messages.tokenized(request, self._tokenizer, self._tokens)
-        layout = lay_out(request, messages, self._tokens)
-        wanted = [*layout.text, *layout.trailing, self._tokens.speech_pad]
-        text_rows = self._projection(np.array(wanted, np.int32))
+        (prompt,) = self.build_all([request])
+        if isinstance(prompt, Exception):
+            raise prompt
+        return prompt
+
+    def build_all(self, requests: Sequence[PromptRequest]) -> list[Prompt | Exception]:
+        """Return the prompts of requests, in the place of one that cannot be right what `build` raises."""
+        drafts = [self._draft(request) for request in requests]
+        wanted = [draft.text_tokens(self._tokens) for draft in drafts if isinstance(draft, _Draft)]
+        rows = iter(self._projection.together(wanted) if wanted else ())
+        return [self._finished(draft, next(rows)) if isinstance(draft, _Draft) else draft for draft in drafts]
+
+    def _draft(self, request: PromptRequest) -> _Draft | Exception:
+        try:
+            messages = Messages.tokenized(request, self._tokenizer, self._tokens)
+        except GgttsError as error:
+            return error
+        return _Draft(request, messages, lay_out(request, messages, self._tokens))
+
+    def _finished(self, draft: _Draft, text_rows: FloatArray) -> Prompt:
+        messages, layout = draft.messages, draft.layout
         count = len(layout.text)
         return Prompt(
             tokens=np.array(messages.whole, np.int32),
             instruct_tokens=np.array(messages.instruct, np.int32),
             reference_tokens=np.array(messages.reference, np.int32),
-            rows=text_rows[:count] + self._codec_rows(layout, request),
+            rows=text_rows[:count] + self._codec_rows(layout, draft.request),
             trailing=text_rows[count:-1],
             padding=text_rows[-1],
         )

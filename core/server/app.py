@@ -21,7 +21,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .admission import Admission
-from .casting import DEFAULT_VOICE, Cast
+from .casting import Cast
 from .errors import ApiError, server_error, status_error
 from .families import Family, Model, family_of
 from .gate import Gate
@@ -35,10 +35,9 @@ from .speech_calls import SpeechCalls
 from .speech_endpoint import SpeechEndpoint
 from .voice_endpoint import VoiceEndpoint
 from .voice_store import VoiceStore
+from .warming import Warming
 
 logger = logging.getLogger(__name__)
-
-_WARM_TEXT = "Ready to speak."
 
 
 def create_app(model: Model | Family, options: ServerOptions | None = None) -> ASGIApp:
@@ -70,7 +69,7 @@ class Server:
         self._threads: ThreadPoolExecutor | None = None
         store = VoiceStore(options.voices, self._family.clone)
         cast = Cast(self._family, store)
-        self._warm_request = _warm_request(self._family, cast, options)
+        self._warming = Warming(self._family, cast, options)
         self.admission = Admission(options.max_batch, options.max_queue)
         self._metrics = Metrics(self.admission, options.max_batch)
         calls = SpeechCalls(self._family, cast, options)
@@ -128,9 +127,7 @@ class Server:
         """Speak a little, so that nobody waits for what is only done once."""
         begin = time.perf_counter()
         try:
-            with scheduler.submit(self._warm_request) as stream:
-                for _ in stream:
-                    pass
+            self._warming.speak(scheduler, lambda: self.admission.active > 0)
         except Exception as error:
             if self._state == "warming":
                 self._state = f"failed: {error}"
@@ -195,12 +192,6 @@ class Server:
             "owned_by": "local",
             "clones": self._family.clones,
         }
-
-
-def _warm_request(family: Family, cast: Cast, options: ServerOptions) -> Any:
-    """Return a short request; that it can be resolved shows that the options suit the model."""
-    values = {"seed": 0, **family.warm_values}
-    return family.resolve(_WARM_TEXT, options.language, cast.find(DEFAULT_VOICE), values)
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> NoReturn:

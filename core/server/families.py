@@ -54,6 +54,7 @@ class Family(ABC):
         architecture: of its file.
         options: request fields that only this family takes.
         warm_values: fields of a request that is quickly answered.
+        lasting: its programs are for certain numbers of requests, and last: they are better made before anybody asks.
         native_speed: the model itself speaks faster or slower.
         designs: it makes voices from descriptions.
         clones: it learns voices from recordings.
@@ -63,6 +64,7 @@ class Family(ABC):
     architecture: str
     options: frozenset[str]
     warm_values: Mapping[str, Any]
+    lasting: bool = False
     native_speed: bool
     designs: bool
     clones: bool
@@ -122,6 +124,7 @@ class QwenFamily(Family):
         self.sample_rate, self.frame_rate = model.sample_rate, model.frame_rate
         self.designs = model.info.model_type == "voice_design"
         self.clones = model.info.model_type == "base"
+        self.lasting = model.keeps_programs
 
     def scheduler(self, places: int) -> Scheduler[Any, Any]:
         return self._model.scheduler(places)

@@ -51,6 +51,10 @@ class Field(ABC):
         return invalid(f"{self.name} is {_shown(value)}: it must be {expected}", self.name)
 
 
+NOT_BLANK = r"[^\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+"""A regular expression of something that `str.strip` leaves, written out: what `\\S` means differs among validators."""
+
+
 @dataclass(frozen=True)
 class Text(Field):
     """A text; one that is needed must have something in it besides white space."""
@@ -59,7 +63,7 @@ class Text(Field):
 
     @property
     def kind(self) -> dict[str, Any]:
-        filled = {"minLength": 1, "pattern": r"\S"} if self.required else {}
+        filled = {"minLength": 1, "pattern": NOT_BLANK} if self.required else {}
         return {"type": "string", "maxLength": self.longest, **filled}
 
     def check(self, value: Any) -> str:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
+from types import coroutine
 from typing import Any, Generic, TypeVar, cast
 
 Argument = TypeVar("Argument")
@@ -34,9 +35,12 @@ class Stage(ABC, Generic[Argument, Result]):
 
     Attributes:
         at_once: how many calls are made in one step of a scheduler, at most; None for all that wait.
+        gathers: it is quick, and those who come meanwhile are not to miss what the others do next: it is made again for
+            them in the same step.
     """
 
     at_once: int | None = None
+    gathers: bool = False
 
     def pick(self, waiting: Sequence[Call[Argument, Result]]) -> list[Call[Argument, Result]]:
         """Return those calls that are made next, of some that wait, the oldest first."""
@@ -82,6 +86,14 @@ class Call(Generic[Argument, Result]):
     def __await__(self) -> Generator[Call[Argument, Result], None, Result]:
         if not self.settled:
             yield self
+        return self.result()
+
+    async def made(self) -> None:
+        """Wait until it was made, and leave its result to somebody else."""
+        await _made(self)
+
+    def result(self) -> Result:
+        """Return the result of a call that was made, or raise what it raised. To be asked once."""
         outcome, self._outcome = self._outcome, None
         try:
             if isinstance(outcome, BaseException):
@@ -89,6 +101,12 @@ class Call(Generic[Argument, Result]):
             return cast(Result, outcome)
         finally:
             del outcome  # or an exception would keep this frame, which keeps it
+
+
+@coroutine
+def _made(call: Call[Any, Any]) -> Generator[Call[Any, Any], None, None]:
+    if not call.settled:
+        yield call
 
 
 def make_calls(calls: Sequence[Call[Any, Any]]) -> None:

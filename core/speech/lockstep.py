@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ..errors import EngineError
 from .background import Background
 from .calls import Call, Stage, completed, make_calls
-from .stream import Account, AudioChunk, Cancelled
+from .stream import Account, AudioChunk, Cancelled, Chunk
 
 Request = TypeVar("Request")
 
@@ -32,7 +32,7 @@ class Task(Generic[Request]):
     request: Request
     sample_rate: int
     account: Account
-    chunks: AsyncGenerator[AudioChunk, None] | Generator[AudioChunk, None, None]
+    chunks: AsyncGenerator[Chunk, None] | Generator[AudioChunk, None, None]
 
 
 class Speech:
@@ -41,7 +41,7 @@ class Speech:
     Attributes:
         account: that of the task.
         call: what it awaits.
-        chunks: what is made and not read.
+        chunks: what is made, or on its way, and not read.
         arrived: tells its reader that there is something new.
         interrupted: its account says that nobody wants the rest because the scheduler closes; its reader might.
         ended: nothing more will come.
@@ -52,7 +52,7 @@ class Speech:
         """`ahead` is how many chunks may wait to be read, None for any number."""
         self.account = task.account
         self.call: Call[Any, Any] | None = None
-        self.chunks: deque[AudioChunk] = deque()
+        self.chunks: deque[Chunk] = deque()
         self.arrived: threading.Condition | None = None
         self.interrupted = False
         self.ended = False
@@ -70,14 +70,19 @@ class Speech:
     @property
     def pausing(self) -> bool:
         """It waits for its reader."""
-        return self.call is None and self._ahead is not None and len(self.chunks) >= self._ahead
+        return self.call is None and self._ahead is not None and self.account.unheard >= self._ahead
+
+    @property
+    def has_news(self) -> bool:
+        """There is something for its reader."""
+        return self.ended or self.cancelled or (bool(self.chunks) and self.chunks[0].settled)
 
     @property
     def takes_turns(self) -> bool:
         """It computes by itself, and so after each chunk the others come first."""
         return isinstance(self._steps, _Computing)
 
-    def go_on(self) -> Call[Any, Any] | AudioChunk | None:
+    def go_on(self) -> Call[Any, Any] | Chunk | None:
         """Return the next call that it awaits, or the next chunk; None at its end."""
         assert self._steps is not None
         self.call = None
@@ -142,15 +147,27 @@ class Lockstep:
 
     def take(self, speech: Speech) -> AudioChunk | None:
         """Return the next chunk of a speech once there is one; None at its end."""
+        while (chunk := self._taken(speech)) is not None:
+            try:
+                finished = chunk.finish()
+            except BaseException:
+                self.cancel(speech)
+                raise
+            if finished is not None:
+                return finished
+        return None
+
+    def _taken(self, speech: Speech) -> Chunk | None:
+        """Return the next chunk of a speech once it can be finished; None at its end."""
         with self._lock:
             assert speech.arrived is not None
-            while not (speech.chunks or speech.ended or speech.cancelled):
+            while not speech.has_news:
                 speech.arrived.wait()
             if speech.cancelled:
                 return None
             if speech.chunks:
                 chunk = speech.chunks.popleft()
-                speech.account.unheard = len(speech.chunks)
+                _count_unheard(speech)
                 self._news.notify_all()
                 return chunk
             error, speech.error = speech.error, None
@@ -227,7 +244,12 @@ class Lockstep:
             self._background.company(here)
 
     def _wake(self) -> None:
+        """Take note that calls of the other thread were made: their speeches go on, and chunks can be finished."""
         with self._lock:
+            for speech in self._active:
+                if speech.chunks:
+                    _count_unheard(speech)
+                    _notify(speech)
             self._news.notify_all()
 
     def _admit(self) -> None:
@@ -251,17 +273,34 @@ class Lockstep:
             elif speech.call is None or speech.call.settled:
                 self._advance(speech)
         for stage in self._stages:
-            asking = [
-                (speech, call)
-                for speech in self._active
-                if (call := speech.call) is not None and call.stage is stage and not speech.cancelled
-            ]
-            if asking:
-                make_calls(stage.pick([call for _, call in asking]))
-                for speech, call in asking:
-                    if call.settled:
-                        self._advance(speech)
+            self._make(stage)
+            while stage.gathers and self._welcome():
+                self._make(stage)
             self._resume_settled()
+
+    def _make(self, stage: Stage[Any, Any]) -> None:
+        """Make the calls of a stage, and let those go on who asked."""
+        asking = [
+            (speech, call)
+            for speech in self._active
+            if (call := speech.call) is not None and call.stage is stage and not speech.cancelled
+        ]
+        if asking:
+            make_calls(stage.pick([call for _, call in asking]))
+            for speech, call in asking:
+                if call.settled:
+                    self._advance(speech)
+
+    def _welcome(self) -> bool:
+        """Let those begin who have come during this step; tell whether there are any."""
+        with self._lock:
+            known = len(self._active)
+            if not self._closed:
+                self._admit()
+            come = self._active[known:]
+        for speech in come:
+            self._advance(speech)
+        return bool(come)
 
     def _resume_settled(self) -> None:
         """Let those go on whose calls the other thread has made."""
@@ -292,11 +331,11 @@ class Lockstep:
             # Whatever it is, it belongs to the reader of this speech, and the thread to the others.
             self._end(speech, error)
 
-    def _deliver(self, speech: Speech, chunk: AudioChunk) -> None:
+    def _deliver(self, speech: Speech, chunk: Chunk) -> None:
         with self._lock:
             if not speech.cancelled:
                 speech.chunks.append(chunk)
-                speech.account.unheard = len(speech.chunks)
+                _count_unheard(speech)
             _notify(speech)
 
     def _end(self, speech: Speech, error: BaseException | None = None) -> None:
@@ -307,6 +346,8 @@ class Lockstep:
         with self._lock:
             if speech in self._active:
                 self._active.remove(speech)
+            while speech.chunks and not speech.chunks[-1].settled:
+                speech.chunks.pop()  # nobody makes them any more
             speech.ended, speech.error = True, error
             _notify(speech)
 
@@ -322,7 +363,7 @@ class Lockstep:
 class _Steps(Protocol):
     """A task, step by step."""
 
-    def next(self) -> Call[Any, Any] | AudioChunk | None:
+    def next(self) -> Call[Any, Any] | Chunk | None:
         """Go on to the next call or chunk; None at the end."""
 
     def close(self) -> None:
@@ -332,18 +373,18 @@ class _Steps(Protocol):
 class _Awaiting:
     """A task that awaits calls."""
 
-    def __init__(self, chunks: AsyncGenerator[AudioChunk, None]) -> None:
+    def __init__(self, chunks: AsyncGenerator[Chunk, None]) -> None:
         self._chunks = chunks
-        self._step: Generator[Any, Any, AudioChunk] | None = None
+        self._step: Generator[Any, Any, Chunk] | None = None
 
-    def next(self) -> Call[Any, Any] | AudioChunk | None:
+    def next(self) -> Call[Any, Any] | Chunk | None:
         step, self._step = self._step or self._chunks.__anext__().__await__(), None
         try:
             call: Call[Any, Any] = next(step)
         except StopAsyncIteration:
             return None
         except StopIteration as reached:
-            chunk: AudioChunk = reached.value
+            chunk: Chunk = reached.value
             return chunk
         self._step = step
         return call
@@ -373,8 +414,15 @@ class _Computing:
 
 
 def _notify(speech: Speech) -> None:
-    if speech.arrived is not None:
+    if speech.arrived is not None and speech.has_news:
         speech.arrived.notify_all()
+
+
+def _count_unheard(speech: Speech) -> None:
+    """Take note of how many chunks its reader could have now, and when the first one was there, heard or not."""
+    speech.account.unheard = sum(chunk.settled for chunk in speech.chunks)
+    if speech.account.unheard:
+        speech.account.stopwatch.mark("first_audio")
 
 
 def _closed() -> EngineError:

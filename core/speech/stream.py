@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,65 @@ class AudioChunk:
         pieces: how many pieces there are.
     """
 
+    settled: ClassVar[bool] = True
+
     samples: NDArray[np.float32]
     frames: int
     piece: int
     pieces: int
+
+    def finish(self) -> AudioChunk:
+        """Return it: there is nothing left to do."""
+        return self
+
+
+class Samples(Protocol):
+    """Samples that somebody makes.
+
+    Attributes:
+        settled: they are there, or will never be.
+    """
+
+    @property
+    def settled(self) -> bool:
+        """Whether nobody would have to wait."""
+
+    def result(self) -> NDArray[np.float32]:
+        """Return them, float32 [n], once they are there; or raise why they will not be. To be asked once."""
+
+
+@dataclass(frozen=True, eq=False)
+class LaterChunk:
+    """A chunk whose samples are on their way. It is finished by whoever reads it, one after the other.
+
+    Attributes:
+        samples: what it waits for.
+        join: makes the chunk of them; None where there is nothing to be heard yet.
+    """
+
+    samples: Samples
+    join: Callable[[NDArray[np.float32]], AudioChunk | None]
+
+    @property
+    def settled(self) -> bool:
+        """Whether it can be finished."""
+        return self.samples.settled
+
+    def finish(self) -> AudioChunk | None:
+        """Return the chunk, if there is something to be heard by now; raises what the making of the samples did."""
+        return self.join(self.samples.result())
+
+
+Chunk: TypeAlias = "AudioChunk | LaterChunk"
+
+
+def finished(chunks: Generator[Chunk, None, None]) -> Generator[AudioChunk, None, None]:
+    """Finish chunks one after the other; closing it closes them."""
+    with closing(chunks):
+        for chunk in chunks:
+            heard = chunk.finish()
+            if heard is not None:
+                yield heard
 
 
 class Cancelled(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,7 @@ class CodecBatch:
         """
         results: list[FloatArray | Exception] = []
         pending: list[_Piece] = []
+        self._make_room(streams)
         for stream, wanted in zip(streams, codes, strict=True):
             try:
                 self.decoder.check(wanted)
@@ -65,6 +67,11 @@ class CodecBatch:
         self._run_all(pending)
         failed = {id(piece.samples): piece.error for piece in pending if piece.error is not None}
         return [failed.get(id(result), result) for result in results]
+
+    def together(self, count: int, frames: int) -> int:
+        """Return how many of `count` pieces of that many frames one run decodes."""
+        together = min(max(1, self._most_frames // max(1, frames)), count)
+        return together if self.decoder.engine.is_cpu else _without_much_padding(together, frames)
 
     def snapshot(self, stream: BatchStream) -> DecoderSnapshot:
         """Copy where a stream stands."""
@@ -93,15 +100,22 @@ class CodecBatch:
         stream.beginning = None
         return lane
 
+    def _make_room(self, streams: Sequence[BatchStream]) -> None:
+        """Have lanes for all that begin, in one go; where memory does not suffice, each is told when it is seated."""
+        beginning = sum(not stream.closed and stream not in self._residents for stream in streams)
+        missing = beginning - self._residents.count(None)
+        if missing > 1:
+            with suppress(EngineError):
+                self._memory_for(len(self._residents) + missing - 1)
+
     def _memory_for(self, lane: int) -> DecoderLanes:
         """Return memory that has a lane of this number."""
         if self._lanes is None or lane >= self._lanes.count:
             count = 1 << lane.bit_length()
             roomier = self.decoder.lanes(count)
-            if self._lanes is not None:
-                roomier.take_over(
-                    self._lanes, [n for n, one in enumerate(self._residents) if one is not None]
-                )
+            held = [number for number, one in enumerate(self._residents) if one is not None]
+            if self._lanes is not None and held:
+                roomier.take_over(self._lanes, held)
             self._lanes = roomier
         return self._lanes
 
@@ -130,11 +144,8 @@ class CodecBatch:
 
     def _shared_runs(self, pieces: Sequence[_Piece], width: int) -> Iterator[Sequence[_Piece]]:
         """Cut pieces of one width into those that run together."""
-        most = max(1, self._most_frames // width)
         while pieces:
-            together = min(most, len(pieces))
-            if not self.decoder.engine.is_cpu:
-                together = _without_much_padding(together, width)
+            together = self.together(len(pieces), width)
             yield pieces[:together]
             pieces = pieces[together:]
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine import Engine, Graph, Program
+from ...nn.buckets import power_of_two
 from ...nn.config import TransformerConfig
 from ...nn.stages import result
 from ...nn.streaming import StreamState
@@ -74,6 +75,8 @@ class DecoderLanes:
         self._engine, self._network, self._sizes = engine, network, sizes
         self._held = self._allocate(count + 1 if count > 1 else 1)
         self._silence: StreamState[DecoderMemory] | None = None
+        self._silencers: dict[int, Program] = {}  # by the number of lanes
+        self._beginning: list[int] = []  # what these lanes remember is of others
         self._programs: OrderedDict[_Width, Program] = OrderedDict()
 
     @property
@@ -83,16 +86,19 @@ class DecoderLanes:
 
     def begin(self, lane: int, snapshot: DecoderSnapshot | None = None) -> None:
         """Let a lane begin at silence, or where the snapshot was taken."""
+        if lane in self._beginning:
+            self._beginning.remove(lane)
         if snapshot is not None:
             graph = self._engine.graph()
             self._held.copy_lane(graph, lane, snapshot, 0)
             graph.program({})()
         else:
             self._held.cache.reset(lane)
-            self._fall_silent(lane)
+            self._beginning.append(lane)
 
     def run(self, lanes: Sequence[int], codes: NDArray[np.integer]) -> NDArray[np.float32]:
         """Samples [n, frames * samples per frame] of the next codes [n, frames, codebooks] of n different lanes."""
+        self._fall_silent()
         count, frames = codes.shape[:2]
         padded = self._padded(count)
         first = list(lanes) == list(range(padded))
@@ -111,6 +117,7 @@ class DecoderLanes:
 
     def snapshot(self, lane: int, into: DecoderSnapshot | None = None) -> DecoderSnapshot:
         """Copy where a lane stands; an older copy is written over."""
+        self._fall_silent()
         kept = into or self._allocate(1)
         graph = self._engine.graph()
         kept.copy_lane(graph, 0, self._held, lane)
@@ -119,20 +126,32 @@ class DecoderLanes:
 
     def take_over(self, other: DecoderLanes, lanes: Sequence[int]) -> None:
         """Go on with lanes of another one, under the same numbers."""
+        other._fall_silent()
         graph = self._engine.graph(max_operations=256 * len(lanes))
         for lane in lanes:
             self._held.copy_lane(graph, lane, other._held, lane)
         graph.program({})()
 
-    def _fall_silent(self, lane: int) -> None:
-        if self.count == 1:
+    def _fall_silent(self) -> None:
+        """Let the lanes that begin do so, all of them in one run."""
+        beginning = self._beginning
+        if beginning and self.count == 1:
             self._held.memory.zero()
-            return
+        elif beginning:
+            count = power_of_two(len(beginning))
+            silencer = self._silencers.get(count)
+            if silencer is None:
+                silencer = self._silencers[count] = self._silencer(count)
+            lanes = [*beginning, *[self.count] * (count - len(beginning))]
+            silencer(lanes=np.array(lanes, np.int32))
+        beginning.clear()
+
+    def _silencer(self, count: int) -> Program:
         if self._silence is None:
             self._silence = StreamState(self._engine, self._network.memory)
         graph = self._engine.graph()
-        self._held.memory.copy_lane(graph, lane, self._silence, 0)
-        graph.program({})()
+        self._held.memory.overwrite(graph, graph.input("lanes", (count,), "i32"), self._silence)
+        return graph.program({})
 
     def _allocate(self, lanes: int) -> DecoderSnapshot:
         sizes = self._sizes
@@ -143,7 +162,7 @@ class DecoderLanes:
 
     def _padded(self, count: int) -> int:
         """Return how many lanes a run for that many has: few numbers, where more of them cost next to nothing."""
-        return count if self._engine.is_cpu else 1 << (count - 1).bit_length()
+        return count if self._engine.is_cpu else power_of_two(count)
 
     def _program(self, width: _Width) -> Program:
         program = self._programs.get(width)

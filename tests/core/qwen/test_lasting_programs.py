@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 from ggtts.core.engine import Engine
-from ggtts.core.errors import EngineError
+from ggtts.core.errors import EngineError, UsageError
 from ggtts.core.qwen.batch import PrefillStage
 from ggtts.core.qwen.model import QwenTTS
+from ggtts.core.qwen.prompt import Prompt, PromptRequest
 from ggtts.core.qwen.talker import Talker
 from ggtts.core.qwen.talker_batch import Prefill, TalkerBatch, TalkerSlot
-from support.comparing import deviation
+from ggtts.core.qwen.text_projection import TOKENS_AT_ONCE, TextProjection
+from support.comparing import deviation, same
 from support.device import DEVICE
 from support.qwen_parts import Parts
 from support.tolerances import HALF_PRECISION_CACHE
@@ -242,3 +244,29 @@ def test_a_scheduler_keeps_all_until_it_closes(model: QwenTTS, monkeypatch: pyte
     assert len(cleared) == 1
     assert cleared[0][0] > 0
     assert cleared[0][1] == 0
+
+
+def test_texts_become_rows_by_one_program(
+    stock_variable: None, tiny_gguf: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = Parts.open(Engine(DEVICE, threads=1), tiny_gguf(TALKER))
+    made: list[int] = []
+    original = TextProjection._program
+
+    def counted(self: TextProjection, tokens: int) -> Any:
+        made.append(tokens)
+        return original(self, tokens)
+
+    monkeypatch.setattr(TextProjection, "_program", counted)
+    asked = [
+        PromptRequest(text)
+        for text in ("Hello.", "Hello there, how are you today?", " ".join(map(chr, range(33, 126))))
+    ]
+    alone = [parts.prompts.build(request) for request in asked]
+    broken = PromptRequest("\n")
+    together = parts.prompts.build_all([*asked, broken, *asked])
+    assert isinstance(together.pop(len(asked)), UsageError)
+    for one, other in zip(alone * 2, together, strict=True):
+        assert isinstance(other, Prompt)
+        assert all(same(getattr(one, part), getattr(other, part)) for part in ("rows", "trailing", "padding"))
+    assert made == [TOKENS_AT_ONCE]

@@ -6,12 +6,14 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ggtts.core.errors import EngineError
+from ggtts.core.qwen.batch import FrameStage
 from ggtts.core.qwen.cadence import STREAM_FRAMES
 from ggtts.core.qwen.codec import CodecBatch, DecoderStream
 from ggtts.core.qwen.codec_lines import BESIDE_THREAD_NAME
@@ -169,6 +171,7 @@ def test_frames_are_made_while_a_chunk_is_decoded(model: QwenTTS, gate: threadin
         reader.join(PATIENCE)
 
 
+@pytest.mark.cpu_only
 def test_a_batch_is_bounded_and_its_first_chunks_wait_for_nothing(
     model: QwenTTS, gate: threading.Event
 ) -> None:
@@ -186,6 +189,58 @@ def test_a_batch_is_bounded_and_its_first_chunks_wait_for_nothing(
         gate.set()
         for stream in streams:
             assert sum(chunk.frames for chunk in stream) == 119
+
+
+@pytest.fixture
+def elsewhere(tiny_gguf: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[QwenTTS]:
+    """One whose codec takes nothing from the talker, as on a GPU."""
+    monkeypatch.setenv("GGTTS_STOCK", "1")
+    files = tiny_gguf("Qwen3-TTS-12Hz-0.6B-CustomVoice"), tiny_gguf()
+    with QwenTTS.open(*files, device=DEVICE, threads=1, overlap=True) as opened:
+        yield opened
+
+
+def test_elsewhere_no_frame_waits_for_a_chunk(
+    elsewhere: QwenTTS, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 4
+    monkeypatch.setattr("ggtts.core.qwen.decoding.MOST_AHEAD", most)
+    counters = [Counter(), Counter()]
+    with elsewhere.scheduler(2) as scheduler:
+        streams = [scheduler.submit("Hello.", observer=counter, ahead=None, **LONG) for counter in counters]
+        assert eventually(lambda: all(counter.frames > most for counter in counters))
+        assert not threading.Event().wait(0.1)
+        made = [counter.frames for counter in counters]
+        assert max(made) <= most + STREAM_FRAMES, "but not for ever"
+        gate.set()
+        for stream in streams:
+            chunks = [chunk.frames for chunk in stream]
+            assert chunks[:3] == [1, 2, 4]
+            assert sum(chunks) == 120
+
+
+def test_elsewhere_chunks_are_heard_while_frames_are_made(
+    elsewhere: QwenTTS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first chunk is there although its scheduler is in the middle of the second frame."""
+    made, go_on = threading.Event(), threading.Event()
+    run = FrameStage.run
+    steps: list[Any] = []
+
+    def held(self: FrameStage, arguments: Any) -> Any:
+        steps.append(arguments)
+        if len(steps) == 2:
+            made.set()
+            assert go_on.wait(PATIENCE)
+        return run(self, arguments)
+
+    monkeypatch.setattr(FrameStage, "run", held)
+    with elsewhere.scheduler(2) as scheduler:
+        stream = scheduler.submit("Hello.", **LONG)
+        assert made.wait(PATIENCE)
+        assert next(stream).frames == 1
+        go_on.set()
+        assert sum(chunk.frames for chunk in stream) == 119
 
 
 @pytest.mark.parametrize("lone", [True, False])

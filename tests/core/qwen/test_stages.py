@@ -52,7 +52,7 @@ def test_as_many_prompts_as_a_step_takes_time(step: float, prompt: float, togeth
 
 
 def test_of_wide_pieces_some_and_of_each_stream_one() -> None:
-    stage = CodecStage(NOBODY, wide_together=1)
+    stage = CodecStage(NOBODY, beside=False)
     places = [Place(None) for _ in range(5)]
     narrow, wide = codes(STREAM_FRAMES), codes(STREAM_FRAMES + 1)
     calls = [
@@ -72,6 +72,25 @@ def test_of_wide_pieces_some_and_of_each_stream_one() -> None:
     assert [calls.index(call) for call in picked] == [0, 1, 5], "what is behind a piece waits for it"
     left = [call for call in calls if call not in picked]
     assert [calls.index(call) for call in stage.pick(left)] == [2, 4, 6]
+
+
+def test_beside_the_beginnings_come_first_and_then_one_run() -> None:
+    runs = SimpleNamespace(together=lambda count, frames: min(count, 2), stream=lambda snapshot: object())
+    stage = CodecStage(runs, beside=True)  # type: ignore[arg-type]
+    places = [Place(None) for _ in range(7)]
+    for begun in places[:5]:
+        begun.stream(runs)  # type: ignore[arg-type]
+    asked = [(0, 4), (1, 2), (2, 4), (3, 4), (0, 1), (5, 1), (6, 1)]
+    calls = [stage.call(Decode(places[place], codes(frames))) for place, frames in asked]
+    left, picked = [*calls, stage.call(Forget(places[4]))], []
+    while left:
+        picked.append([left.index(call) for call in stage.pick(left)])
+        chosen = stage.pick(left)
+        assert len({id(call.argument.place) for call in chosen}) == len(chosen), "no stream twice"
+        for call in chosen:
+            call.argument.place.stream(runs)  # type: ignore[arg-type]
+        left = [call for call in left if call not in chosen]
+    assert picked == [[7, 5, 6], [0, 2], [0], [0], [0]]
 
 
 def samplers(count: int) -> list[FrameSampler]:

@@ -110,6 +110,9 @@ def test_the_schema_accepts_what_the_fields_accept() -> None:
         assert validator.is_valid(body) == accepted
 
     agree()
+    blanks = [chr(code) for code in range(0x110000) if chr(code).isspace()]
+    for text in [*blanks, "\ufeff", "\u200b", "\u180e", "".join(blanks), f"{''.join(blanks)}a"]:
+        agree.hypothesis.inner_test({"input": text})
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from ggtts.core.speech.background import THREAD_NAME, Background
 from ggtts.core.speech.calls import Stage
 from ggtts.core.speech.lockstep import Task
 from ggtts.core.speech.scheduler import Scheduler
-from ggtts.core.speech.stream import Account, AudioChunk
+from ggtts.core.speech.stream import Account, AudioChunk, LaterChunk
 from support.patience import PATIENCE, eventually
 
 
@@ -36,6 +36,80 @@ class Squares(Stage[int, int]):
         if 13 in arguments:
             raise EngineError("no luck")
         return [ValueError("negative") if number < 0 else number * number for number in arguments]
+
+
+class Later:
+    """A speech of the squares of some numbers, which are passed on before they are known."""
+
+    def __init__(self, background: Background[int, int]) -> None:
+        self.background = background
+        self.account = Account()
+        self.ended = threading.Event()
+
+    async def chunks(self, numbers: Sequence[int]) -> AsyncIterator[LaterChunk]:
+        calls = [self.background.call(number) for number in numbers]
+        try:
+            for call in calls:
+                yield LaterChunk(call, self.chunk)  # type: ignore[arg-type]
+            for call in calls:
+                await call.made()
+        finally:
+            self.ended.set()
+
+    def chunk(self, value: Any) -> AudioChunk | None:
+        return None if value == 4 else AudioChunk(np.array([value], np.float32), 1, 1, 1)
+
+
+def later(numbers: Sequence[int], squares: Squares) -> tuple[Later, Scheduler[Any, Any], Any]:
+    background: Background[int, int] = Background(squares)
+    speech = Later(background)
+    scheduler: Scheduler[Any, Any] = Scheduler(
+        no_requests, 2, release=background.close, background=background
+    )
+    stream = scheduler.add(Task(None, 24_000, speech.account, speech.chunks(numbers)))
+    return speech, scheduler, stream
+
+
+def no_requests(*arguments: Any, **options: Any) -> Any:
+    raise AssertionError("nobody asks")
+
+
+def test_chunks_are_finished_by_who_hears_them() -> None:
+    squares = Squares(at_once=1)
+    speech, scheduler, stream = later([1, 2, 3], squares)
+    with scheduler:
+        assert squares.reached.wait(PATIENCE)
+        assert speech.account.unheard == 0, "they are on their way"
+        squares.gate.set()
+        assert [float(chunk.samples[0]) for chunk in stream] == [1, 9], (
+            "where nothing is to be heard, the next one"
+        )
+
+
+def test_chunks_that_cannot_be_finished() -> None:
+    squares = Squares(at_once=1)
+    squares.gate.set()
+    speech, scheduler, stream = later([1, -1, 3], squares)
+    with scheduler:
+        assert float(next(stream).samples[0]) == 1
+        with pytest.raises(ValueError, match="negative"):
+            next(stream)
+        assert list(stream) == [], "it has ended by that"
+        assert speech.ended.wait(PATIENCE)
+
+
+def test_chunks_on_their_way_when_all_is_closed() -> None:
+    squares = Squares(at_once=1)
+    speech, scheduler, stream = later([1, 2, 3], squares)
+    assert squares.reached.wait(PATIENCE)
+    closing = threading.Thread(target=scheduler.close)
+    closing.start()
+    assert speech.account.cancelled.wait(PATIENCE)
+    squares.gate.set()
+    closing.join(PATIENCE)
+    assert not closing.is_alive()
+    with pytest.raises(EngineError, match="closed"):
+        list(stream)
 
 
 async def result(call: Any) -> Any:

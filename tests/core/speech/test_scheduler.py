@@ -130,6 +130,20 @@ def test_steps_are_taken_together(family: Family) -> None:
     assert len(family.stage.together) <= 12
 
 
+def test_those_who_come_meanwhile_do_not_miss_a_step(family: Family) -> None:
+    """Where a stage gathers, whoever comes while it is made takes it, and the next one, together with the others."""
+    family.opening.at_once, family.opening.gathers = None, True
+    family.opening.gate.clear()
+    with family.scheduler() as scheduler:
+        streams = [scheduler.submit(1)]
+        assert family.opening.reached.wait(PATIENCE)
+        streams += [scheduler.submit(1), scheduler.submit(1)]
+        family.opening.gate.set()
+        assert [heard(stream) for stream in streams] == [[1]] * 3
+    assert family.opening.together == [1, 2]
+    assert family.stage.together == [3]
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     counts=st.lists(st.integers(0, 12), max_size=12),

@@ -68,6 +68,30 @@ def test_a_snapshot_is_where_several_streams_begin(decoder: CodecDecoder) -> Non
         assert same(piece, whole[30 * decoder.frame_samples :])
 
 
+def test_lanes_of_others_are_silent_for_those_who_begin(decoder: CodecDecoder) -> None:
+    batch = CodecBatch(decoder, 4)
+    reference = codes_of(9, 30)
+    with batch.stream() as first:
+        first.prime(reference)
+        snapshot = first.snapshot()
+    for beginnings in ([None] * 4, [None, snapshot, None], [snapshot, None], [None] * 3):
+        streams = [batch.stream(beginning) for beginning in beginnings]
+        for number, piece in enumerate(
+            batch.decode(streams, [codes_of(number, 3) for number in range(len(streams))])
+        ):
+            before = reference[:0] if beginnings[number] is None else reference
+            whole = decoder.decode(np.concatenate([before, codes_of(number, 3)]))
+            assert not isinstance(piece, Exception)
+            assert same(piece, whole[-len(piece) :])
+        for stream in streams:
+            stream.close()
+    unheard = batch.stream()
+    unheard.snapshot()  # of silence, in a lane that others have left
+    (heard,) = batch.decode([unheard], [codes_of(0, 2)])
+    assert not isinstance(heard, Exception)
+    assert same(heard, decoder.decode(codes_of(0, 2)))
+
+
 def test_one_that_fails_fails_alone(decoder: CodecDecoder) -> None:
     batch = CodecBatch(decoder, 2)
     streams = [batch.stream() for _ in range(3)]

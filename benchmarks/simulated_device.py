@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Run a benchmark or the server on a GPU that is not there: programs take the time that they took on a card.
+
+    python benchmarks/simulated_device.py benchmarks/batching.py TALKER.gguf CODEC.gguf --frames 50 --at-once 16
+    python benchmarks/server.py TALKER.gguf CODEC.gguf --simulated --frames 50 --clients 16 --max-batch 16
+
+Nothing is computed: a program sleeps, which leaves the processor and Python's lock to others as waiting for a card
+does, and answers with random numbers. All the rest is real, and takes the programs that it takes on a card: scheduler,
+threads, sampling, prompts, server. What comes out is no measurement of a card. It shows where time goes beside the
+card, and whether a change of that is for the better. For Linux, with cores to spare (`chrt -r 1` has them at once),
+and a model of the real sizes with few layers (`make_model.py --layers 1`): keys and values are there, in vain.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import runpy
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ggtts.core.engine import Engine, Graph
+from ggtts.core.engine.predictor_plan import ComputedFrames
+from ggtts.core.qwen.code_predictor import CodePredictor
+from ggtts.core.qwen.kernel_predictor import KernelPredictor
+
+Curve = Mapping[int, float]
+"""Milliseconds by size; between two sizes on a straight line, and beyond the last two on theirs."""
+
+PR_SET_TIMERSLACK = 29
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a 0.6B model in Q8_0 and its codec cost on one H200, in ms.
+
+    Measured (results/qwen-h200.md), the codec working beside generation where both do, as in a server:
+
+    Attributes:
+        prompt: a run of prompts, by positions of all of them.
+        talker: a step, by utterances.
+        predictor: a frame, by utterances.
+        codec: a run, by frames of all streams.
+
+    Not measured by themselves, chosen so that a lone stream and 16 lines at once begin as late as on the card:
+
+    Attributes:
+        small: a small program that is run, as the one that projects the tokens of a text.
+        copies: one that copies the memory of a stream of the codec.
+        making: allocating a program of any size.
+        first_runs: how much longer a large program takes in each of its first two runs, operation by operation, and
+            in the third, when it is captured.
+    """
+
+    prompt: Curve = field(default_factory=lambda: {16: 3.0, 200: 6.6})
+    talker: Curve = field(default_factory=lambda: {1: 0.69, 2: 2.0, 4: 2.8, 8: 3.8, 16: 5.5, 64: 12.0})
+    predictor: Curve = field(
+        default_factory=lambda: {1: 1.57, 2: 1.95, 4: 2.59, 8: 3.05, 16: 3.29, 32: 3.97, 64: 5.88}
+    )
+    codec: Curve = field(default_factory=lambda: {1: 1.22, 4: 1.95, 16: 4.2, 64: 12.0})
+    small: float = 0.25
+    copies: float = 0.3
+    making: float = 0.5
+    first_runs: tuple[float, float, float] = (3.0, 3.0, 8.0)
+
+
+def on_curve(curve: Curve, size: int) -> float:
+    """Return the milliseconds of a size."""
+    sizes = sorted(curve)
+    place = min(max(1, sum(known < size for known in sizes)), len(sizes) - 1)
+    low, high = sizes[place - 1 : place + 1]
+    slope = (curve[high] - curve[low]) / (high - low)
+    return max(curve[sizes[0]], curve[low] + (size - low) * slope)
+
+
+class Card:
+    """What takes one thing at a time, for as long as it takes: one stream of a GPU."""
+
+    def __init__(self) -> None:
+        self._busy = threading.Lock()
+
+    def work(self, milliseconds: float) -> None:
+        """Be busy."""
+        with self._busy:
+            time.sleep(milliseconds / 1000)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a program takes: each run, and whether it has so many operations that its first runs take longer."""
+
+    milliseconds: float
+    large: bool
+
+
+class SleepingProgram:
+    """Answers with the same random numbers after the time that a program takes."""
+
+    def __init__(self, card: Card, work: Work, costs: Costs, outputs: Mapping[str, Any]) -> None:
+        self._card, self._work = card, work
+        self._extra = list(costs.first_runs) if work.large else []
+        self._shapes = {}
+        for name, tensor in outputs.items():
+            shape = tensor.shape[::-1]
+            first = next((axis for axis, size in enumerate(shape) if size > 1), 3)
+            self._shapes[name] = shape[first:]
+
+    def __call__(self, **inputs: Any) -> dict[str, np.ndarray]:
+        extra = self._extra.pop(0) if self._extra else 0.0
+        self._card.work(self._work.milliseconds + extra)
+        return {name: _numbers(shape) for name, shape in self._shapes.items()}
+
+
+@cache
+def _numbers(shape: tuple[int, ...]) -> np.ndarray:
+    """Return random numbers, which are the same every time: making them is no part of what is measured."""
+    numbers = np.random.default_rng(1).normal(0.0, 0.2, shape).astype(np.float32)
+    numbers.setflags(write=False)
+    return numbers
+
+
+class SleepingPlan:
+    """The kernel of the code predictor."""
+
+    most_columns = 64
+
+    def __init__(self, card: Card, costs: Costs, codebooks: int, width: int) -> None:
+        self._card, self._costs = card, costs
+        generator = np.random.default_rng(2)
+        # No loop that the guard against loops could see.
+        self._frames = cycle(
+            generator.integers(0, 50, (97, self.most_columns, codebooks - 1)).astype(np.int32)
+        )
+        self._sums = generator.normal(0.0, 1.0, (self.most_columns, width)).astype(np.float32)
+
+    def expand(
+        self, inputs: np.ndarray, draws: Sequence[Any], *, with_logits: bool = False
+    ) -> ComputedFrames:
+        """Answer as `PredictorPlan.expand`."""
+        self._card.work(on_curve(self._costs.predictor, len(draws)))
+        count = len(draws)
+        return ComputedFrames(next(self._frames)[:count], self._sums[:count], np.zeros((0, 0, 0), np.float32))
+
+
+class SimulatedGpu:
+    """Takes the place of a device, for all models that are opened after `install`."""
+
+    def __init__(self, costs: Costs) -> None:
+        self._costs = costs
+        self._cards: dict[int, Card] = {}
+
+    def install(self) -> None:
+        """Replace what runs programs; the process is good for nothing else afterwards."""
+        os.environ["GGTTS_STOCK"] = "1"  # the programs, padding and masks of GPUs
+        os.environ["GGTTS_DEVICE"] = "cpu"
+        # Sleeping ends within 50 us as a rule, which is much of a short run.
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)
+        make_input, beside = Graph.input, Engine.beside
+
+        def noted_input(graph: Any, name: str, shape: Sequence[int], dtype: str = "f32") -> Any:
+            graph.__dict__.setdefault("shapes", {})[name] = tuple(shape)
+            return make_input(graph, name, shape, dtype)
+
+        replaced: Any = Graph
+        replaced.input = noted_input
+        replaced.program = lambda graph, outputs: self._program(graph, outputs)
+        Engine.beside = lambda engine, **_: beside(engine, always=True)  # type: ignore[method-assign]
+        owner: Any = CodePredictor
+        owner.kernel = property(lambda predictor: self._kernel(predictor))
+
+    def _card(self, engine: Engine) -> Card:
+        return self._cards.setdefault(id(engine.backend), Card())
+
+    def _program(self, graph: Any, outputs: Mapping[str, Any]) -> Any:
+        time.sleep(self._costs.making / 1000)
+        work = self._work(outputs, getattr(graph, "shapes", {}))
+        return SleepingProgram(self._card(graph.engine), work, self._costs, outputs)
+
+    def _work(self, outputs: Mapping[str, Any], inputs: Mapping[str, tuple[int, ...]]) -> Work:
+        """Recognise a program by what goes in and what comes out."""
+        costs = self._costs
+        if "samples" in outputs:
+            return Work(on_curve(costs.codec, inputs["positions"][0]), True)
+        if "answered" in inputs:
+            return Work(on_curve(costs.prompt, inputs["x"][1]), True)
+        if "logits" in outputs:
+            return Work(on_curve(costs.talker, inputs["x"][1]), inputs["x"][1] > 1)
+        return Work(costs.small if outputs else costs.copies, False)
+
+    def _kernel(self, predictor: Any) -> KernelPredictor:
+        known = predictor.__dict__.get("simulated")
+        if known is None:
+            embeddings = predictor.embeddings
+            plan: Any = SleepingPlan(
+                self._card(predictor.engine), self._costs, embeddings.codebooks, embeddings.width
+            )
+            known = predictor.__dict__["simulated"] = KernelPredictor(plan, embeddings)
+        return known
+
+
+def main() -> None:
+    """Install, then run a script, or a module behind -m, with the rest of the arguments."""
+    if len(sys.argv) < 2:
+        sys.exit("name a script, or -m and a module")
+    SimulatedGpu(Costs()).install()
+    del sys.argv[0]
+    if sys.argv[0] == "-m":
+        del sys.argv[0]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, str(Path(sys.argv[0]).parent))
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
