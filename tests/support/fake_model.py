@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -163,10 +163,16 @@ class FakeStream:
 class Chunk:
     """Stands in for `AudioChunk`, which would load the engine."""
 
+    settled: ClassVar[bool] = True
+
     samples: np.ndarray
     frames: int
     piece: int
     pieces: int
+
+    def finish(self) -> Chunk:
+        """Return it: there is nothing left to do."""
+        return self
 
 
 @dataclass(frozen=True)
