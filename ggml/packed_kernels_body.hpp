@@ -127,18 +127,24 @@ public:
           bytes_(product.bytes + first_column * blocks_ * packed_columns),
           inputs_(product.inputs + first_column * blocks_) {}
 
-    void compute() const {
+    [[gnu::always_inline]] void compute() const {
         Totals totals;
-        for (auto &group : totals) {
-            for (Floats &total : group) {
-                total = Lanes::floats(0.0f);
+        // This is inlined, and all loops over them are unrolled, or they and the pointers would be in memory:
+        // hundreds of columns then take 8 % longer.
+#pragma GCC unroll 2
+        for (int g = 0; g < groups; ++g) {
+#pragma GCC unroll 12
+            for (int c = 0; c < columns; ++c) {
+                totals[g][c] = Lanes::floats(0.0f);
             }
         }
         for (int64_t block = 0; block < blocks_; ++block) {
             add_block(block, totals);
         }
+#pragma GCC unroll 2
         for (int g = 0; g < groups; ++g) {
             const int64_t row = (first_group_ + g) * packed_rows;
+#pragma GCC unroll 12
             for (int c = 0; c < columns; ++c) {
                 float *to = product_.results + (first_column_ + c) * product_.stride + row;
                 Lanes::store(to, totals[g][c], product_.rows - row);
