@@ -102,7 +102,7 @@ int32_t four_inputs(const int8_t *bytes) {
 
 // Weights are one stream of bytes from begin to end, or two where two groups are multiplied at once. Without
 // this, eight columns took three to four times as long as one, since a processor's own prefetching falls
-// behind; with it, 1.3 (Q8_0) to 2.1 times (Q4_K).
+// behind; with it, less than twice.
 constexpr int64_t bytes_ahead = 8192;
 
 template <PackedFormat format>
