@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -16,9 +15,7 @@ from ggtts.cli.errors import run
 from ggtts.cli.interruption import Interruption, interruptible
 from ggtts.cli.qwen_tts import NAME, command
 from support import humming_tts
-
-posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
-needs_full_disk = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+from support.platforms import needs_full_disk, posix_only
 
 
 def humming(*arguments: str) -> list[str]:

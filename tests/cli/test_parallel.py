@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from support import humming_tts
 from support.data import DATA
 from support.fake_model import FAILING_WORD, FakeModel
 from support.patience import PATIENCE
+from support.platforms import posix_only
 
 Run = Callable[..., "Result"]  # noqa: F821 (of conftest.py)
 CASES = DATA / "cases"
@@ -98,9 +98,6 @@ def start(*arguments: str, seconds_per_frame: float, stdin: int = subprocess.PIP
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-
-
-posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
 
 
 @posix_only

@@ -14,13 +14,13 @@ import pytest
 
 from support import humming_tts
 from support.patience import PATIENCE, wait_until
+from support.platforms import posix_only
 from support.starting import MOST_STEPS, help_of
 from support.terminals import shown
 
 TEXT = "This is one of many sentences that a voice says. " * 40
 LONG = TEXT * 20
 """Hours of speech for the model: it is at its end only when it is stopped, however slow the test is."""
-posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
 
 
 def start(

@@ -15,11 +15,12 @@ import soundfile
 
 from ggtts.core.formats import rvq
 from support.patience import PATIENCE, wait_until
+from support.platforms import needs_full_disk, posix_only
 from support.starting import MOST_STEPS, help_of
 from support.terminals import shown
 
 pytest.importorskip("ggtts._native")
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
+pytestmark = posix_only
 COMMAND = [sys.executable, "-m", "ggtts.cli.qwen_codec", "--threads", "1"]
 
 
@@ -81,7 +82,7 @@ def test_a_signal_ends_the_run_and_leaves_no_file(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@needs_full_disk
 def test_a_full_disk_is_one_line(short_codes: Path, tmp_path: Path) -> None:
     soundfile.write(tmp_path / "clip.wav", np.full(4800, 0.1), 24_000)
     for source in (short_codes, tmp_path / "clip.wav"):

@@ -11,6 +11,7 @@ import pytest
 
 from ggtts.core.errors import OutputError
 from ggtts.core.output_files import PartFile, make_folder, part_file, write_file
+from support.platforms import needs_full_disk, posix_only
 
 
 def test_a_new_file(tmp_path: Path) -> None:
@@ -52,14 +53,14 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
         write_file(tmp_path / "none" / "codes", b"data")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@needs_full_disk
 def test_devices_are_written_directly() -> None:
     write_file(Path(os.devnull), b"data")
     with pytest.raises(OutputError, match="No space left"):
         write_file(Path("/dev/full"), b"data")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="named pipes of POSIX")
+@posix_only
 def test_a_part_replaces_no_device(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OutputError, match="it is no file"), part_file(tmp_path / "pipe"):

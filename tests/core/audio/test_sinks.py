@@ -18,6 +18,7 @@ from ggtts.core.audio.formats import FORMATS, S16, Container
 from ggtts.core.audio.sinks import AudioSink, PcmFileSink, PipeSink, check_output, open_sink
 from ggtts.core.errors import OutputError, UsageError
 from ggtts.core.output_files import PartFile
+from support.platforms import posix_only
 
 Capture = pytest.CaptureFixture[str]
 
@@ -98,7 +99,7 @@ def test_an_encoded_pipe_flows_while_it_is_written_and_ends_as_the_file_does(
         assert len(samples) / rate == pytest.approx(4.0, abs=0.1)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="the flags of a file descriptor are those of POSIX")
+@posix_only
 @pytest.mark.parametrize("name", ENCODED)
 def test_standard_output_that_is_a_file_gets_the_bytes_of_a_file(tmp_path: Path, name: str) -> None:
     target, redirected = tmp_path / f"out{FORMATS[name].suffixes[0]}", tmp_path / "redirected"
@@ -115,7 +116,7 @@ def test_standard_output_that_is_a_file_gets_the_bytes_of_a_file(tmp_path: Path,
     assert data[6:-5] == target.read_bytes() or name in ("ogg", "opus")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="the flags of a file descriptor are those of POSIX")
+@posix_only
 def test_a_file_that_only_grows_is_never_corrected(tmp_path: Path) -> None:
     pipe = io.BytesIO()
     with sink_for("-", "flac", pipe) as sink:

@@ -31,6 +31,7 @@ from ggtts.core.convert.safetensors_reader import Checkpoint
 from ggtts.core.errors import ModelFileError, OutputError, UsageError
 from support.data import CODEC, TALKERS
 from support.gguf_files import read_metadata
+from support.platforms import posix_only
 from support.safetensors_files import write_hollow, write_values
 
 Make = Callable[..., Path]
@@ -212,7 +213,7 @@ def test_unwritable_output(tiny_checkpoint: Make, tmp_path: Path) -> None:
         convert_folder(tiny_checkpoint(CODEC), tmp_path / "file" / "sub" / "x.gguf")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="named pipes of POSIX")
+@posix_only
 def test_what_is_no_file_stays_what_it_is(tiny_checkpoint: Make, tmp_path: Path) -> None:
     """Renaming over /dev/null would take it from the whole system."""
     os.mkfifo(tmp_path / "x.gguf")
