@@ -90,6 +90,15 @@ public:
         return memory;
     }
 
+    void release(void *memory) override {
+        if (memory == nullptr)
+            return;
+        use();
+        finish();
+        std::erase(device_memory_, memory);
+        check(cudaFree(memory), "giving memory back");
+    }
+
     void upload(void *device, const void *host, size_t bytes) override {
         use();
         check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_), "an upload");

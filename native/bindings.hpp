@@ -12,5 +12,6 @@ void bind_sampler(nanobind::module_ &module);
 void bind_samples(nanobind::module_ &module);
 void bind_predictor(nanobind::module_ &module);
 void bind_talker(nanobind::module_ &module);
+void bind_conv_chain(nanobind::module_ &module);
 
 }  // namespace ggtts

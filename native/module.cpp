@@ -8,4 +8,5 @@ NB_MODULE(_native, module) {
     ggtts::bind_samples(module);
     ggtts::bind_predictor(module);
     ggtts::bind_talker(module);
+    ggtts::bind_conv_chain(module);
 }

@@ -51,5 +51,11 @@ class SnakeBeta(_Snake):
     """x + sin^2(x e^alpha) / (e^beta + 1e-9), one alpha and beta per channel; weights `alpha` and `beta` [channels]."""
 
     def __init__(self, scope: WeightScope) -> None:
-        alpha, beta = scope.array("alpha").reshape(-1), scope.array("beta").reshape(-1)
-        super().__init__(scope, np.exp(alpha), 1.0 / (np.exp(beta) + _MAGNITUDE_FLOOR))
+        super().__init__(scope, *snake_beta(scope))
+
+
+def snake_beta(scope: WeightScope) -> tuple[np.ndarray, np.ndarray]:
+    """Return frequency and magnitude, float32 [channels], of `SnakeBeta` with these weights."""
+    alpha, beta = scope.array("alpha").reshape(-1), scope.array("beta").reshape(-1)
+    magnitude = 1.0 / (np.exp(beta) + _MAGNITUDE_FLOOR)
+    return np.exp(alpha).astype(np.float32), magnitude.astype(np.float32)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ..engine import Engine, Graph, Tensor
+from ..engine import Engine, Graph, State, Tensor
 from .activations import Activation, Identity
 
 Shape = tuple[int, int]
@@ -96,6 +96,11 @@ class StreamState(Generic[Memories]):
             return Memory(graph, tensor if chosen is not None else tensor.slice(2, 0, count), chosen)
 
         return self._describe(layer)
+
+    @property
+    def tensors(self) -> State:
+        """Where it lies: "0", "1", ... [channels, length, lanes], in the order in which layers asked for it."""
+        return self._state
 
     def zero(self) -> None:
         """Forget everything: the next piece begins a new sequence."""

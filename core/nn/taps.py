@@ -170,11 +170,26 @@ def transposed_taps(scope: WeightScope, stride: int, *, period: int = 0) -> Taps
             weights.file, name, kernel_shape(scope), bias, stride, threads=weights.threads, period=period
         )
         return FusedTaps(plan)
+    return matrix_taps(scope, transposed_matrices(scope, stride), transposed_bias(scope, stride))
+
+
+def transposed_matrices(scope: WeightScope, stride: int) -> np.ndarray:
+    """Return the matrices [kernel / stride, stride * outputs, inputs] of `transposed_taps`."""
     weight = kernel_of(scope)
     inputs, outputs, kernel = weight.shape
     by_delay = weight.reshape(inputs, outputs, kernel // stride, stride).transpose(2, 3, 1, 0)
-    matrices = by_delay[::-1].reshape(kernel // stride, stride * outputs, inputs)
-    return matrix_taps(scope, matrices, None if bias is None else np.tile(bias, stride))
+    return by_delay[::-1].reshape(kernel // stride, stride * outputs, inputs)
+
+
+def transposed_bias(scope: WeightScope, stride: int) -> np.ndarray | None:
+    """Return the bias [stride * outputs] of `transposed_taps`, None where the file has none."""
+    bias = bias_of(scope)
+    return None if bias is None else np.tile(bias, stride)
+
+
+def kernel_matrices(scope: WeightScope) -> np.ndarray:
+    """Return `weight` as matrices [kernel, outputs, inputs]."""
+    return _Kernel(scope, kernel_shape(scope)).matrices()
 
 
 def pointwise_taps(scope: WeightScope, *, many: bool = True) -> Taps:

@@ -5,13 +5,14 @@ Module Qwen3TTSTokenizerV2Decoder.decoder of the official package. Channel count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 
 from ...engine import Tensor, WeightScope
 from ...nn.conv import CausalConv1d, CausalConvTranspose1d
+from ...nn.conv_chain import Snaked, causal_layer, transposed_layer
 from ...nn.snake import SnakeBeta
 from ...nn.stages import Stages
 from ...nn.streaming import Allocate, Memory
@@ -122,3 +123,20 @@ class WaveformDecoder:
         x = self._exit(x, memory.exit if memory else None)
         yield f"dac{len(self._blocks) + 2}", x
         return x
+
+
+def waveform_layers(scope: WeightScope, strides: Sequence[int]) -> Iterator[Snaked]:
+    """The convolutions of `WaveformDecoder` one after the other, each with the snake before it, and samples limited."""
+    last = len(strides) + 1
+    yield None, causal_layer(scope.scope("0.conv."))
+    for index, stride in enumerate(strides, start=1):
+        block = scope.scope(f"{index}.")
+        yield (
+            block.scope("snake."),
+            transposed_layer(block.scope("conv_t."), stride=stride, trunk="begins"),
+        )
+        for number, dilation in enumerate(_DILATIONS):
+            unit = block.scope(f"res.{number}.")
+            yield unit.scope("act1."), causal_layer(unit.scope("conv1."), dilation=dilation)
+            yield unit.scope("act2."), causal_layer(unit.scope("conv2."), trunk="joins")
+    yield scope.scope(f"{last}.snake."), causal_layer(scope.scope(f"{last + 1}.conv."), limited=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -18,11 +19,13 @@ from ...engine import Engine, Weights
 from ...formats.layout import require_layout
 from ...formats.qwen import CodecFile
 from ...formats.qwen_layout import decoder_layout
+from ...nn.conv_chain import open_chain
 from ...nn.precision import Float32Scope, FoldedScope
 from ...nn.stages import compute, named
 from .attention import exact_attention
+from .dac import waveform_layers
 from .lanes import DecoderLanes, DecoderSnapshot, LaneSizes
-from .network import DecoderNetwork
+from .network import DecoderNetwork, waveform_scope
 
 WIDEST = 16
 """Frames that a stream decodes at once at most (1.3 s): wide enough that reading the weights is no burden, narrow
@@ -48,7 +51,8 @@ class CodecDecoder:
         self.frame_samples = math.prod(sizes.upsample_strides) * math.prod(sizes.dac_strides)
         attention = exact_attention(sizes.transformer, engine)
         scope = (Float32Scope if engine.is_cpu else FoldedScope)(weights, "tok_dec.")
-        self._network = DecoderNetwork(scope, sizes, attention)
+        layers = partial(waveform_layers, waveform_scope(scope), sizes.dac_strides)
+        self._network = DecoderNetwork(scope, sizes, attention, open_chain(engine, layers))
         self._lane_sizes = LaneSizes(widest, attention)
         self._idle: list[DecoderLanes] = []
         self._lock = Lock()

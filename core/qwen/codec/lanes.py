@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine import Engine, Graph, Program
+from ...engine import Engine, Graph, Program, State, Tensor
 from ...nn.buckets import power_of_two
 from ...nn.config import TransformerConfig
+from ...nn.conv_chain import ChainMemory
 from ...nn.stages import result
 from ...nn.streaming import StreamState
 from ...nn.window_cache import WindowCache
@@ -35,10 +37,42 @@ class LaneSizes:
 
 
 @dataclass(frozen=True)
+class ConvolutionMemory:
+    """What the convolutions of one or more streams remember: those that are operations, and those of a chain."""
+
+    operations: StreamState[DecoderMemory]
+    chain: StreamState[ChainMemory] | None
+
+    @classmethod
+    def allocate(cls, engine: Engine, network: DecoderNetwork, lanes: int = 1) -> ConvolutionMemory:
+        """Silence before so many streams begin. Raises EngineError when the device has not enough memory."""
+        chain = network.chain and StreamState(engine, network.chain.memory, lanes)
+        return cls(StreamState(engine, network.memory, lanes), chain)
+
+    def zero(self) -> None:
+        """Forget everything."""
+        self.operations.zero()
+        if self.chain is not None:
+            self.chain.zero()
+
+    def overwrite(self, graph: Graph, chosen: Tensor, source: ConvolutionMemory) -> None:
+        """Have a graph copy what the only stream of another one remembers to all of `chosen`, i32 [n]."""
+        self.operations.overwrite(graph, chosen, source.operations)
+        if self.chain is not None and source.chain is not None:
+            self.chain.overwrite(graph, chosen, source.chain)
+
+    def copy_lane(self, graph: Graph, lane: int, source: ConvolutionMemory, source_lane: int) -> None:
+        """Have a graph copy what a stream of another one remembers."""
+        self.operations.copy_lane(graph, lane, source.operations, source_lane)
+        if self.chain is not None and source.chain is not None:
+            self.chain.copy_lane(graph, lane, source.chain, source_lane)
+
+
+@dataclass(frozen=True)
 class DecoderSnapshot:
     """Where one or more streams stand: their convolutions' memory, and the keys and values of their windows."""
 
-    memory: StreamState[DecoderMemory]
+    memory: ConvolutionMemory
     cache: WindowCache
 
     def copy_lane(self, graph: Graph, lane: int, source: DecoderSnapshot, source_lane: int) -> None:
@@ -54,6 +88,21 @@ class _Width:
     lanes: int
     frames: int
     first: bool
+
+
+@dataclass(frozen=True)
+class _Decoding:
+    """The programs of one width: up to the samples, or up to what a chain reads, and where that lies.
+
+    Attributes:
+        width: what it is for.
+        program: from codes to samples, or to the latents.
+        latents: "x" is where the program leaves them for the chain; None without one.
+    """
+
+    width: _Width
+    program: Program
+    latents: State | None
 
 
 class DecoderLanes:
@@ -74,15 +123,17 @@ class DecoderLanes:
         self.count = count
         self._engine, self._network, self._sizes = engine, network, sizes
         self._held = self._allocate(count + 1 if count > 1 else 1)
-        self._silence: StreamState[DecoderMemory] | None = None
+        self._silence: ConvolutionMemory | None = None
         self._silencers: dict[int, Program] = {}  # by the number of lanes
         self._beginning: list[int] = []  # what these lanes remember is of others
-        self._programs: OrderedDict[_Width, Program] = OrderedDict()
+        self._latents: State | None = None
+        self._programs: OrderedDict[_Width, _Decoding] = OrderedDict()
 
     @property
     def operations(self) -> int:
         """How many operations the last run had."""
-        return next(reversed(self._programs.values())).operations
+        last = next(reversed(self._programs.values()))
+        return last.program.operations + (self._network.chain.layers if self._network.chain else 0)
 
     def begin(self, lane: int, snapshot: DecoderSnapshot | None = None) -> None:
         """Let a lane begin at silence, or where the snapshot was taken."""
@@ -108,12 +159,10 @@ class DecoderLanes:
         inputs = self._held.cache.feed(places, frames)
         if not first:
             inputs["lanes"] = np.array(places, np.int32)
-        arrays = self._program(_Width(padded, frames, first))(
-            codes=self._network.quantizer.feed(tokens), **inputs
-        )
+        inputs["codes"] = self._network.quantizer.feed(tokens)
+        samples = self._decode(self._decoding(_Width(padded, frames, first)), places, inputs)
         self._held.cache.advance(lanes, frames)
-        samples: NDArray[np.float32] = arrays["samples"].reshape(padded, -1)
-        return samples[:count]
+        return samples.reshape(padded, -1)[:count]
 
     def snapshot(self, lane: int, into: DecoderSnapshot | None = None) -> DecoderSnapshot:
         """Copy where a lane stands; an older copy is written over."""
@@ -148,7 +197,7 @@ class DecoderLanes:
 
     def _silencer(self, count: int) -> Program:
         if self._silence is None:
-            self._silence = StreamState(self._engine, self._network.memory)
+            self._silence = ConvolutionMemory.allocate(self._engine, self._network)
         graph = self._engine.graph()
         self._held.memory.overwrite(graph, graph.input("lanes", (count,), "i32"), self._silence)
         return graph.program({})
@@ -156,7 +205,7 @@ class DecoderLanes:
     def _allocate(self, lanes: int) -> DecoderSnapshot:
         sizes = self._sizes
         return DecoderSnapshot(
-            StreamState(self._engine, self._network.memory, lanes),
+            ConvolutionMemory.allocate(self._engine, self._network, lanes),
             WindowCache(self._engine, sizes.attention, sizes.widest, lanes),
         )
 
@@ -164,20 +213,42 @@ class DecoderLanes:
         """Return how many lanes a run for that many has: few numbers, where more of them cost next to nothing."""
         return count if self._engine.is_cpu else power_of_two(count)
 
-    def _program(self, width: _Width) -> Program:
-        program = self._programs.get(width)
-        if program is None:
-            program = self._programs[width] = self._build(width)
+    def _decoding(self, width: _Width) -> _Decoding:
+        decoding = self._programs.get(width)
+        if decoding is None:
+            decoding = self._programs[width] = self._build(width)
             if len(self._programs) > PROGRAMS_KEPT:
                 self._programs.popitem(last=False)
         self._programs.move_to_end(width)
-        return program
+        return decoding
 
-    def _build(self, width: _Width) -> Program:
-        graph = self._engine.graph()
-        codes = self._network.quantizer.input(graph, width.lanes * width.frames)
+    def _build(self, width: _Width) -> _Decoding:
+        graph, network = self._engine.graph(), self._network
+        codes = network.quantizer.input(graph, width.lanes * width.frames)
         chosen = None if width.first else graph.input("lanes", (width.lanes,), "i32")
         view = self._held.cache.view(graph, width.lanes, width.frames, chosen)
-        memory = self._held.memory.view(graph, width.lanes, chosen)
-        samples = result(self._network.stages(codes, view.positions, view, memory, width.lanes))
-        return graph.program({"samples": samples})
+        memory = self._held.memory.operations.view(graph, width.lanes, chosen)
+        if network.chain is None:
+            samples = result(network.stages(codes, view.positions, view, memory, width.lanes))
+            return _Decoding(width, graph.program({"samples": samples}), None)
+        x = result(network.latents(codes, view.positions, view, memory, width.lanes))
+        size = math.prod(x.shape)
+        latents = self._room_for(size)
+        graph.effect(x.reshape(size).copy_to(graph.use(latents["x"]).slice(0, 0, size)))
+        return _Decoding(width, graph.program({}), latents)
+
+    def _room_for(self, size: int) -> State:
+        """Return a tensor "x" for at least so many values: the same one, as long as it is large enough."""
+        if self._latents is None or self._latents["x"].shape[0] < size:
+            self._latents = self._engine.state({"x": ((size,), "f32")})
+        return self._latents
+
+    def _decode(
+        self, decoding: _Decoding, lanes: Sequence[int], inputs: Mapping[str, NDArray[np.generic]]
+    ) -> NDArray[np.float32]:
+        chain, kept = self._network.chain, self._held.memory.chain
+        arrays = decoding.program(**inputs)
+        if chain is None or kept is None or decoding.latents is None:
+            samples: NDArray[np.float32] = arrays["samples"]
+            return samples
+        return chain.run(decoding.latents, decoding.width.frames * self._network.frame, kept.tensors, lanes)

@@ -1,0 +1,39 @@
+// The kernels of convolutions.
+#pragma once
+
+#include "cuda_conv.cuh"
+
+namespace ggtts::conv {
+
+// As many registers as leave room for so many blocks on a processor.
+constexpr int resident_blocks(int bands) {
+    return bands >= 4 ? 2 : bands == 2 ? 3 : 4;
+}
+
+template <bool exact, int bands>
+__global__ void __launch_bounds__(tile_threads, exact ? 2 : resident_blocks(bands))
+    product_kernel(const __grid_constant__ Pass pass) {
+    extern __shared__ float4 shared_of_product[];
+    using Own = Shape<exact, bands>;
+    CudaTile<Own> tile;
+    TileProduct<Own, CudaTile<Own>>(tile, pass, reinterpret_cast<float *>(shared_of_product)).run();
+}
+
+__global__ void __launch_bounds__(narrow_rows) narrow_kernel(const __grid_constant__ Pass pass) {
+    extern __shared__ float4 shared_of_narrow[];
+    const CudaBlock block;
+    NarrowProduct<CudaBlock>(block, pass, reinterpret_cast<float *>(shared_of_narrow)).run();
+}
+
+inline constexpr int keeping_threads = 64;
+
+// Blocks go over channels, streams and jobs.
+__global__ void __launch_bounds__(keeping_threads) keep_kernel(const Keeping *jobs, const int32_t *lanes) {
+    const Keeping job = jobs[blockIdx.z];
+    const int stream = static_cast<int>(blockIdx.y);
+    const int channel = static_cast<int>(blockIdx.x * keeping_threads + threadIdx.x);
+    if (channel < job.inputs)
+        keep(job, stream, lanes[stream], channel);
+}
+
+}  // namespace ggtts::conv

@@ -1,0 +1,136 @@
+// What the kernels of convolutions are told: layers, and one run of them for several streams.
+//
+// y[t] = bias + sum over taps k of W[k] x[t + (k - taps + 1) * dilation], channels-last; what came before x is
+// in the memory of a stream. A transposed convolution whose stride divides its kernel is one of these with
+// stride * channels outputs: its rows are stride rows of the next layer.
+#pragma once
+
+#include <cstdint>
+
+#include "portable.hpp"
+
+namespace ggtts::conv {
+
+// A warp multiplies with chunks of so many inputs of one tap, which lie as its lanes read them:
+// [chunk][tap][group of outputs][half of the chunk][lane][4].
+inline constexpr int chunk_width = 32;
+inline constexpr int halves_of_chunk = 2;
+inline constexpr int group_width = 8;  // outputs
+inline constexpr int group_floats = chunk_width * group_width;
+
+// Warps of a tile, and groups of outputs of a warp: 96 outputs divide those of most layers.
+inline constexpr int lanes_of_warp = 32;
+inline constexpr int warps_down = 2, warps_across = 2;
+inline constexpr int tile_threads = warps_down * warps_across * lanes_of_warp;
+inline constexpr int groups_of_warp = 6;
+inline constexpr int groups_of_tile = warps_across * groups_of_warp;
+inline constexpr int tile_outputs = groups_of_tile * group_width;
+// Positions that an instruction takes.
+inline constexpr int band = 16;
+
+// Weights that are on their way while others are multiplied with; rooms for them and the inputs.
+#ifndef GGTTS_CONV_AHEAD
+#define GGTTS_CONV_AHEAD 3
+#endif
+inline constexpr int steps_ahead = GGTTS_CONV_AHEAD;
+inline constexpr int weight_rooms = steps_ahead + 1;
+inline constexpr int weight_room_floats = groups_of_tile * group_floats;
+
+// Sums are made of segments of the inputs, of about so many steps (a chunk of a tap), whoever computes them.
+inline constexpr int steps_of_segment = 24;
+
+// The most outputs of a layer that no matrix unit computes.
+inline constexpr int most_narrow_outputs = 4;
+inline constexpr int narrow_rows = 128;
+
+struct Layer {
+    int inputs, outputs, taps, dilation, stride;
+    int segment_chunks;    // how many chunks are summed up by themselves
+    bool limited;          // to -1 .. 1; narrow layers only
+    const float *weights;  // as above; of a narrow layer [outputs][taps][padded inputs]
+    const float *bias;     // [outputs]
+    const float *frequency, *magnitude;  // [outputs], of the snake behind it; null: none
+
+    GGTTS_ANYWHERE constexpr int past() const { return (taps - 1) * dilation; }
+    GGTTS_ANYWHERE constexpr int chunks() const { return (inputs + chunk_width - 1) / chunk_width; }
+    GGTTS_ANYWHERE constexpr int groups() const { return (outputs + group_width - 1) / group_width; }
+    GGTTS_ANYWHERE constexpr int segments() const {
+        return (chunks() + segment_chunks - 1) / segment_chunks;
+    }
+    GGTTS_ANYWHERE constexpr int column_tiles() const {
+        return (groups() + groups_of_tile - 1) / groups_of_tile;
+    }
+    GGTTS_ANYWHERE constexpr bool narrow() const { return outputs <= most_narrow_outputs && stride == 1; }
+    // Floats between rows of a narrow layer's tile: eight lanes that read 16 bytes each meet all banks.
+    GGTTS_ANYWHERE constexpr int narrow_width() const { return (inputs + 3) / 4 * 4; }
+};
+
+// One layer for several streams, `time` positions of each.
+struct Pass {
+    Layer layer;
+    int streams, time;
+    const float *x;        // [streams][time][inputs]
+    const float *memory;   // [lanes][past][inputs]; null: zeros
+    const int32_t *lanes;  // [streams], where each stream has its memory
+    const float *trunk;    // [streams][time][outputs], added to the result; null: nothing
+    float *raw;            // [streams][time][outputs], the result; null: not wanted. May be the trunk
+    float *active;         // the same behind the snake; null: not wanted
+    float *partials;       // [tiles][segments][values of a tile], or [tiles][...] where one block has them all
+    uint32_t *arrived;     // [tiles], zeros
+    int split;             // how many blocks share the segments of a tile
+    int row_room;          // rows of inputs that a tile needs, at most
+
+    GGTTS_ANYWHERE constexpr int rows() const { return streams * time; }
+};
+
+// How a tile is computed: `exact` products have three parts of each; `bands` of positions are a warp's.
+template <bool exact_, int bands_>
+struct Shape {
+    static constexpr bool exact = exact_;
+    static constexpr int bands = bands_;
+    static constexpr int rows = warps_down * bands * band;
+    static constexpr int values = bands * groups_of_warp * 4;  // of a lane
+};
+
+constexpr int row_tiles(int rows, int tile_rows) {
+    return (rows + tile_rows - 1) / tile_rows;
+}
+
+// Inputs that a tile of so many positions needs, at most: each stream that it touches has a past.
+constexpr int row_room(const Layer &layer, int streams, int time, int tile_rows) {
+    int touched = tile_rows % time == 0 ? tile_rows / time : time % tile_rows == 0 ? 1 : (tile_rows - 2) / time + 2;
+    touched = touched < streams ? touched : streams;
+    const int all = streams * time;
+    return (tile_rows < all ? tile_rows : all) + touched * layer.past();
+}
+
+// Chunks of inputs that are on their way or in use.
+constexpr int input_rooms(int taps) {
+    return (steps_ahead + taps - 1) / taps + 1;
+}
+
+// Floats of shared memory: weights, inputs, and where the rows of inputs come from.
+constexpr int64_t shared_floats(const Layer &layer, int rows) {
+    return static_cast<int64_t>(weight_rooms) * weight_room_floats +
+           static_cast<int64_t>(input_rooms(layer.taps)) * rows * chunk_width + (rows + 3) / 4 * 4;
+}
+
+constexpr int narrow_room(const Layer &layer) {
+    return narrow_rows + layer.past();
+}
+constexpr int narrow_stride(const Layer &layer) {
+    return (layer.narrow_width() + 31) / 32 * 32 + 4;
+}
+constexpr int64_t narrow_floats(const Layer &layer) {
+    return static_cast<int64_t>(narrow_room(layer)) * narrow_stride(layer) +
+           static_cast<int64_t>(layer.outputs) * layer.taps * layer.narrow_width();
+}
+
+// What streams keep of a layer's inputs for their next run.
+struct Keeping {
+    const float *x;  // [streams][time][inputs]
+    float *memory;   // [lanes][past][inputs]
+    int inputs, past, time;
+};
+
+}  // namespace ggtts::conv

@@ -1,0 +1,105 @@
+#include "conv_runner.hpp"
+
+#include <stdexcept>
+#include <string>
+
+#include "conv_kernels.cuh"
+
+namespace ggtts::conv {
+namespace {
+
+void check(cudaError_t status, const char *what) {
+    if (status != cudaSuccess) {
+        // An error that is not fatal would be reported again by the next call of somebody else.
+        cudaGetLastError();
+        throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
+    }
+}
+
+using Product = void (*)(Pass);
+
+Product product_of(bool exact, int bands) {
+    if (exact)
+        return bands == 2 ? product_kernel<true, 2> : product_kernel<true, 1>;
+    return bands == 4 ? product_kernel<false, 4> : bands == 2 ? product_kernel<false, 2> : product_kernel<false, 1>;
+}
+
+class CudaRunner : public Runner {
+public:
+    CudaRunner(int index, predictor::Machine &machine, bool exact, int processors, int shared_limit)
+        : index_(index),
+          stream_(static_cast<cudaStream_t>(machine.stream())),
+          exact_(exact),
+          processors_(processors),
+          shared_limit_(shared_limit) {
+        for (int bands = 1; bands <= most_bands(exact); bands *= 2)
+            allow(reinterpret_cast<const void *>(product_of(exact, bands)));
+        allow(reinterpret_cast<const void *>(narrow_kernel));
+    }
+
+    int processors() const override { return processors_; }
+    int shared_limit() const override { return shared_limit_; }
+
+    void run(const Pass &pass, int bands) override {
+        check(cudaSetDevice(index_), "the device");
+        const int tiles =
+            row_tiles(pass.rows(), warps_down * bands * band) * pass.layer.column_tiles() * pass.split;
+        void *arguments[] = {const_cast<Pass *>(&pass)};
+        launch(reinterpret_cast<const void *>(product_of(exact_, bands)), dim3(static_cast<unsigned>(tiles)),
+               tile_threads, arguments, shared_floats(pass.layer, pass.row_room));
+    }
+
+    void run_narrow(const Pass &pass) override {
+        check(cudaSetDevice(index_), "the device");
+        const int blocks = row_tiles(pass.time, narrow_rows) * pass.streams;
+        void *arguments[] = {const_cast<Pass *>(&pass)};
+        launch(reinterpret_cast<const void *>(narrow_kernel), dim3(static_cast<unsigned>(blocks)), narrow_rows,
+               arguments, narrow_floats(pass.layer));
+    }
+
+    void keep(const Keeping *jobs, int count, int most_inputs, int streams, const int32_t *lanes) override {
+        check(cudaSetDevice(index_), "the device");
+        const dim3 blocks(static_cast<unsigned>(row_tiles(most_inputs, keeping_threads)),
+                          static_cast<unsigned>(streams), static_cast<unsigned>(count));
+        void *arguments[] = {&jobs, &lanes};
+        launch(reinterpret_cast<const void *>(keep_kernel), blocks, keeping_threads, arguments, 0);
+    }
+
+private:
+    void launch(const void *kernel, dim3 blocks, int threads, void **arguments, int64_t floats) {
+        check(cudaLaunchKernel(kernel, blocks, dim3(static_cast<unsigned>(threads)), arguments,
+                               static_cast<size_t>(floats) * sizeof(float), stream_),
+              "the launch of a convolution");
+    }
+
+    void allow(const void *kernel) const {
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit_),
+              "shared memory");
+    }
+
+    int index_;
+    cudaStream_t stream_;
+    bool exact_;
+    int processors_, shared_limit_;
+};
+
+}  // namespace
+
+bool cuda_runs(int index) {
+    int generation = 0;
+    const cudaError_t status = cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, index);
+    if (status != cudaSuccess)
+        cudaGetLastError();
+    return status == cudaSuccess && generation >= conv_generation;
+}
+
+std::unique_ptr<Runner> cuda_runner(int index, predictor::Machine &machine, bool exact) {
+    check(cudaSetDevice(index), "the device");
+    int processors = 0, shared_limit = 0;
+    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index), "its processors");
+    check(cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
+          "its shared memory");
+    return std::make_unique<CudaRunner>(index, machine, exact, processors, shared_limit);
+}
+
+}  // namespace ggtts::conv

@@ -1,0 +1,48 @@
+// What runs the kernels of convolutions: a GPU, or its emulation for tests.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "conv_model.hpp"
+#include "machine.hpp"
+
+namespace ggtts::conv {
+
+// How a layer is cut into work: positions of a tile, and blocks that share the segments of one.
+struct Cut {
+    int bands, split;
+};
+
+// Throws std::runtime_error where the device fails. Used by one thread at a time.
+class Runner {
+public:
+    virtual ~Runner() = default;
+
+    virtual int processors() const = 0;
+    // Bytes that a block may have.
+    virtual int shared_limit() const = 0;
+    // Each begins its work after what was asked of the machine before.
+    virtual void run(const Pass &pass, int bands) = 0;
+    virtual void run_narrow(const Pass &pass) = 0;
+    // Job by job for the same streams; the list is in the memory of the device.
+    virtual void keep(const Keeping *jobs, int count, int most_inputs, int streams, const int32_t *lanes) = 0;
+};
+
+// The machine has to outlive it. Products have all bits of float32 where they are to be exact.
+std::unique_ptr<Runner> emulated_runner(bool exact, int processors);
+// For a device that `cuda_runs` says yes to.
+std::unique_ptr<Runner> cuda_runner(int index, predictor::Machine &machine, bool exact);
+
+// Whether the device has such matrix units.
+bool cuda_runs(int index);
+
+// The widest tiles, in bands, that products of a kind have.
+constexpr int most_bands(bool exact) {
+    return exact ? 2 : 4;
+}
+// Large tiles where they keep the processors busy, and smaller ones where not; blocks share tiles where there
+// are too few. None of that changes a result. Bands are 0 where the device has no room.
+Cut cut_of(const Layer &layer, int streams, int time, bool exact, const Runner &runner);
+
+}  // namespace ggtts::conv

@@ -1,0 +1,116 @@
+// What is no work for matrix units: convolutions to a channel or two, and what streams keep of their inputs.
+#pragma once
+
+#include "conv_tile.hpp"
+
+namespace ggtts::conv {
+
+// `narrow_rows` positions of one stream, one for each thread. Blocks go over the streams, and within them.
+template <class Block>
+class NarrowProduct {
+public:
+    GGTTS_ANYWHERE NarrowProduct(const Block &block, const Pass &pass, float *shared)
+        : block_(block), pass_(pass), inputs_(shared) {
+        const int tiles = (pass.time + narrow_rows - 1) / narrow_rows;
+        stream_ = block.block() / tiles;
+        first_ = block.block() % tiles * narrow_rows;
+        const int left = pass.time - first_;
+        count_ = left < narrow_rows ? left : narrow_rows;
+        weights_ = shared + (narrow_rows + pass.layer.past()) * stride();
+    }
+
+    GGTTS_ANYWHERE void run() {
+        const Layer &layer = pass_.layer;
+        const int width = layer.narrow_width(), rows = count_ + layer.past();
+        block_.spread(rows * width, [&](int index) {
+            const int row = index / width, channel = index % width;
+            inputs_[row * stride() + channel] = channel < layer.inputs ? input(row, channel) : 0.0F;
+        });
+        block_.spread(layer.outputs * layer.taps * width,
+                      [&](int index) { weights_[index] = layer.weights[index]; });
+        block_.meet();
+        block_.spread(count_, [&](int row) {
+            for (int output = 0; output < layer.outputs; ++output)
+                leave(row, output, sum(row, output));
+        });
+    }
+
+private:
+    GGTTS_ANYWHERE int stride() const { return (pass_.layer.narrow_width() + 31) / 32 * 32 + 4; }
+
+    GGTTS_ANYWHERE float input(int row, int channel) const {
+        const int past = pass_.layer.past(), position = first_ + row;
+        const int source = position >= past ? stream_ * pass_.time + position - past
+                                            : ~(pass_.lanes[stream_] * past + position);
+        const float *found = input_row(pass_, source);
+        return found == nullptr ? 0.0F : found[channel];
+    }
+
+    GGTTS_ANYWHERE float sum(int row, int output) const {
+        const Layer &layer = pass_.layer;
+        const int width = layer.narrow_width();
+        Floats sums{};
+        for (int tap = 0; tap < layer.taps; ++tap) {
+            const float *inputs = inputs_ + (row + tap * layer.dilation) * stride();
+            const float *weights = weights_ + (output * layer.taps + tap) * width;
+#pragma unroll 4
+            for (int channel = 0; channel < width; channel += 4) {
+                const Floats x = *reinterpret_cast<const Floats *>(inputs + channel);
+                const Floats w = *reinterpret_cast<const Floats *>(weights + channel);
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+                    sums.at[i] = fmaf(x.at[i], w.at[i], sums.at[i]);
+            }
+        }
+        return (sums.at[0] + sums.at[1]) + (sums.at[2] + sums.at[3]);
+    }
+
+    GGTTS_ANYWHERE void leave(int row, int output, float value) const {
+        const Layer &layer = pass_.layer;
+        const int64_t at =
+            (static_cast<int64_t>(stream_) * pass_.time + first_ + row) * layer.outputs + output;
+        value += layer.bias[output];
+        if (pass_.trunk != nullptr)
+            value = pass_.trunk[at] + value;
+        if (pass_.raw != nullptr)
+            pass_.raw[at] = layer.limited ? limit(value) : value;
+        if (layer.frequency != nullptr)
+            value = snake(value, layer.frequency[output], layer.magnitude[output]);
+        if (pass_.active != nullptr)
+            pass_.active[at] = layer.limited ? limit(value) : value;
+    }
+
+    // What is no number stays so.
+    static GGTTS_ANYWHERE float limit(float value) { return value < -1.0F ? -1.0F : value > 1.0F ? 1.0F : value; }
+
+    const Block &block_;
+    const Pass &pass_;
+    float *inputs_, *weights_;
+    int stream_, first_, count_;
+};
+
+// Moves the memory of one stream on: its last inputs, one channel for each thread. With few new ones the older
+// move to the front; a thread reads some before it writes them, and in their order.
+GGTTS_ANYWHERE void keep(const Keeping &keeping, int stream, int lane, int channel) {
+    constexpr int together = 8;
+    float *memory = keeping.memory + static_cast<int64_t>(lane) * keeping.past * keeping.inputs + channel;
+    const float *x = keeping.x + static_cast<int64_t>(stream) * keeping.time * keeping.inputs + channel;
+    for (int first = 0; first < keeping.past; first += together) {
+        float values[together];
+#pragma unroll
+        for (int i = 0; i < together; ++i) {
+            const int position = first + i + keeping.time;  // in memory and x as one sequence
+            if (first + i < keeping.past) {
+                values[i] = position < keeping.past ? memory[position * keeping.inputs]
+                                                    : x[(position - keeping.past) * keeping.inputs];
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < together; ++i) {
+            if (first + i < keeping.past)
+                memory[(first + i) * keeping.inputs] = values[i];
+        }
+    }
+}
+
+}  // namespace ggtts::conv

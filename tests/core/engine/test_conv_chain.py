@@ -1,0 +1,267 @@
+"""Chains of convolutions, the kernels of GPUs emulated on the CPU, against float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from ggtts.core.engine import Engine, State
+from ggtts.core.engine.conv_chain import ChainLayer, ConvChain
+from ggtts.core.errors import EngineError
+from support.comparing import same
+
+pytestmark = pytest.mark.cpu_only
+
+EXACT = 2e-6
+"""Largest deviation, of the largest value, where products keep all bits (measured: 1.4e-6)."""
+
+ROUNDED = 2e-3
+"""The same where factors have 10 bits of mantissa (measured: 1.1e-3)."""
+
+SEVERAL = 16
+"""How much larger a deviation may be behind several layers whose snakes make it larger (measured: 8)."""
+
+Array = np.ndarray
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine("cpu", threads=1)
+
+
+@pytest.fixture(scope="module")
+def exact_engine(engine: Engine) -> Engine:
+    other = Engine("cpu", threads=1)
+    other.exact = True
+    return other
+
+
+@dataclass
+class Stream:
+    """Inputs [streams, time, channels], and memories [lanes, length, channels] of the layers that have one."""
+
+    engine: Engine
+    layers: Sequence[ChainLayer]
+    x: Array
+    lanes: Sequence[int]
+    memories: list[Array]
+
+    def run(self, chain: ConvChain, memory: State, first: int, time: int) -> Array:
+        """Return the outputs of some positions of all streams."""
+        piece = np.ascontiguousarray(self.x[:, first : first + time], np.float32)
+        state = self.engine.state({"x": ((piece.size,), "f32")})
+        state.write("x", piece.reshape(-1))
+        return chain.run(state, time, memory, self.lanes)
+
+    def memory(self) -> State:
+        """Return the memories on the device."""
+        layout = {str(i): (memory.shape[::-1], "f32") for i, memory in enumerate(self.memories)}
+        state = self.engine.state(layout or {"none": ((1,), "f32")})
+        for number, memory in enumerate(self.memories):
+            state.write(str(number), memory)
+        return state
+
+
+def build(engine: Engine, layers: Sequence[ChainLayer], processors: int = 132) -> ConvChain:
+    chain = ConvChain(engine, emulated=processors)
+    for layer in layers:
+        chain.add(layer)
+    return chain
+
+
+def make_layer(
+    inputs: int, outputs: int, taps: int, dilation: int = 1, *, seed: int = 0, snake: bool = True, **more: object
+) -> ChainLayer:
+    random = np.random.default_rng([seed, inputs, outputs, taps])
+    stride = more.get("stride", 1)
+    assert isinstance(stride, int)
+    matrices = random.standard_normal((taps, outputs, inputs)).astype(np.float32)
+    frequency, magnitude = np.exp(0.5 * random.standard_normal((2, outputs // stride))).astype(np.float32)
+    return ChainLayer(
+        matrices / np.float32(np.sqrt(taps * inputs)),
+        random.standard_normal(outputs).astype(np.float32),
+        dilation,
+        snake=(frequency, 1 / magnitude) if snake else None,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def make_stream(
+    engine: Engine, layers: Sequence[ChainLayer], streams: int, time: int, seed: int = 1, spare: int = 2
+) -> Stream:
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((streams, time, layers[0].matrices.shape[2])).astype(np.float32)
+    lanes = [int(lane) for lane in random.permutation(streams + spare)[:streams]]
+    shapes = [layer.memory_shape for layer in layers if layer.memory_shape]
+    memories = [
+        random.standard_normal((streams + spare, length, width)).astype(np.float32) for width, length in shapes
+    ]
+    return Stream(engine, layers, x, lanes, memories)
+
+
+def expected(stream: Stream) -> Array:
+    """The definition of a chain, in float64."""
+    x, memories, trunk = stream.x.astype(np.float64), iter(stream.memories), None
+    for layer in stream.layers:
+        taps = len(layer.matrices)
+        if taps > 1:
+            x = np.concatenate([next(memories)[stream.lanes].astype(np.float64), x], axis=1)
+        time = x.shape[1] - (taps - 1) * layer.dilation
+        y = np.zeros(()) if layer.bias is None else layer.bias.astype(np.float64)
+        for tap, matrix in enumerate(layer.matrices):
+            y = y + x[:, tap * layer.dilation :][:, :time] @ matrix.T.astype(np.float64)
+        x = y.reshape(len(y), time * layer.stride, -1)
+        if layer.trunk != "apart":
+            trunk = x if trunk is None or layer.trunk == "begins" else trunk + x
+            x = trunk
+        if layer.snake:
+            frequency, magnitude = layer.snake
+            x = x + np.sin(x * frequency) ** 2 * magnitude
+        x = np.clip(x, -1, 1) if layer.limited else x
+    return x
+
+
+def deviation(found: Array, reference: Array) -> float:
+    assert found.shape == reference.shape
+    return float(np.abs(found - reference).max() / np.abs(reference).max())
+
+
+REAL = {
+    "entry": (1024, 1536, 7, 1, 1, 2, 4),
+    "block 1 up": (1536, 6144, 2, 1, 8, 1, 2),
+    "block 1 dilated": (768, 768, 7, 9, 1, 2, 32),
+    "block 1 pointwise": (768, 768, 1, 1, 1, 2, 32),
+    "block 2 up": (768, 1920, 2, 1, 5, 1, 32),
+    "block 2 dilated": (384, 384, 7, 3, 1, 1, 160),
+    "block 3 up": (384, 768, 2, 1, 4, 1, 160),
+    "block 3 dilated": (192, 192, 7, 9, 1, 2, 80),
+    "block 4 up": (192, 288, 2, 1, 3, 1, 40),
+    "block 4 dilated": (96, 96, 7, 9, 1, 3, 120),
+    "exit": (96, 1, 7, 1, 1, 2, 333),
+}
+"""Inputs, outputs, taps, dilation, stride, streams and positions of layers of the codec of 12 Hz."""
+
+ODD = {
+    "two channels": (2, 6, 2, 1, 3, 3, 5),
+    "odd channels": (5, 7, 3, 2, 1, 2, 9),
+    "a chunk and a bit": (36, 100, 3, 5, 1, 1, 70),
+    "no taps to speak of": (33, 9, 1, 1, 1, 3, 1),
+    "four taps": (8, 12, 4, 3, 2, 5, 3),
+    "streams within a tile": (32, 16, 7, 1, 1, 9, 4),
+    "narrow and odd": (5, 3, 7, 2, 1, 2, 300),
+}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("case", [*REAL, *ODD])
+def test_layers(engine: Engine, exact_engine: Engine, case: str, exact: bool) -> None:
+    inputs, outputs, taps, dilation, stride, streams, time = {**REAL, **ODD}[case]
+    layer = make_layer(inputs, outputs, taps, dilation, stride=stride)
+    stream = make_stream(exact_engine if exact else engine, [layer], streams, time)
+    memory = stream.memory()
+    found = stream.run(build(stream.engine, [layer]), memory, 0, time)
+    assert deviation(found, expected(stream)) < (EXACT if exact else ROUNDED)
+    for number, before in enumerate(stream.memories):
+        after = before.copy()
+        after[stream.lanes] = np.concatenate([before[stream.lanes], stream.x], axis=1)[:, -before.shape[1] :]
+        assert same(memory.read(str(number)).reshape(after.shape), after)
+
+
+def block(stride: int = 3) -> list[ChainLayer]:
+    """Layers as those of a block of the codec's decoder, with as many chunks and segments as sums can be cut into."""
+    width = 72
+    return [
+        make_layer(160, 3 * width, 7),
+        make_layer(3 * width, stride * width, 2, stride=stride, trunk="begins"),
+        make_layer(width, width, 7, 3, seed=1),
+        make_layer(width, width, 1, seed=2, trunk="joins"),
+        make_layer(width, width, 7, 9, seed=3),
+        make_layer(width, width, 1, seed=4, trunk="joins"),
+        make_layer(width, 1, 7, seed=5, snake=False, limited=True),
+    ]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_chain(engine: Engine, exact_engine: Engine, exact: bool) -> None:
+    stream = make_stream(exact_engine if exact else engine, block(), 3, 15)
+    found = stream.run(build(stream.engine, block()), stream.memory(), 0, 15)
+    assert deviation(found, expected(stream)) < SEVERAL * (EXACT if exact else ROUNDED)
+    assert np.abs(found).max() == 1
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("pieces", [[1] * 7, [4, 2, 1], [3, 4]])
+def test_pieces_are_the_whole_to_the_last_bit(
+    engine: Engine, exact_engine: Engine, pieces: list[int], exact: bool
+) -> None:
+    """Whatever tiles there are, and whichever blocks compute the segments of one."""
+    stream = make_stream(exact_engine if exact else engine, block(), 2, 7)
+    whole = stream.run(build(stream.engine, block(), processors=1), stream.memory(), 0, 7)
+    chain, memory, found, first = build(stream.engine, block(), processors=200), stream.memory(), [], 0
+    for time in pieces:
+        found.append(stream.run(chain, memory, first, time))
+        first += time
+    assert same(np.concatenate(found, axis=1), whole)
+
+
+def test_streams_do_not_depend_on_each_other(engine: Engine) -> None:
+    together = make_stream(engine, block(), 9, 5)
+    all_of_them = together.run(build(engine, block(), processors=20), together.memory(), 0, 5)
+    chain = build(engine, block(), processors=132)
+    for number in (0, 4, 8):
+        alone = Stream(
+            engine, block(), together.x[number : number + 1], [together.lanes[number]], together.memories
+        )
+        assert same(alone.run(chain, alone.memory(), 0, 5)[0], all_of_them[number])
+
+
+def test_what_is_no_number_stays_in_its_stream(engine: Engine) -> None:
+    stream = make_stream(engine, block(), 3, 6)
+    chain = build(engine, block())
+    good = stream.run(chain, stream.memory(), 0, 6)
+    stream.x[1, 2] = np.nan
+    bad = stream.run(chain, stream.memory(), 0, 6)
+    assert np.isnan(bad[1, -1]).all()
+    assert same(bad[0], good[0])
+    assert same(bad[2], good[2])
+
+
+def test_a_large_run_follows_a_small_one(engine: Engine) -> None:
+    chain, layers = build(engine, block()), block()
+    for streams in (1, 70, 2):
+        stream = make_stream(engine, layers, streams, 2, seed=streams)
+        assert deviation(stream.run(chain, stream.memory(), 0, 2), expected(stream)) < SEVERAL * ROUNDED
+
+
+def test_layers_that_do_not_fit(engine: Engine) -> None:
+    chain = build(engine, [make_layer(8, 12, 3)])
+    with pytest.raises(ValueError, match="a layer of 8 inputs where 12 come"):
+        chain.add(make_layer(8, 8, 1))
+    with pytest.raises(ValueError, match="joins a trunk of another shape"):
+        chain.add(make_layer(12, 8, 1, trunk="joins"))
+    with pytest.raises(ValueError, match="few outputs are limited"):
+        chain.add(make_layer(12, 8, 1, limited=True))
+    with pytest.raises(ValueError, match="a bias must have 8 values"):
+        chain.add(ChainLayer(np.zeros((1, 8, 12), np.float32), np.zeros(3, np.float32)))
+
+
+def test_memory_that_does_not_fit(engine: Engine) -> None:
+    layers = [make_layer(8, 12, 3)]
+    chain, stream = build(engine, layers), make_stream(engine, layers, 2, 4)
+    with pytest.raises(ValueError, match="a lane that the memory does not have"):
+        Stream(engine, layers, stream.x, [0, 9], stream.memories).run(chain, stream.memory(), 0, 4)
+    shorter = [memory[:, 1:] for memory in stream.memories]
+    with pytest.raises(ValueError, match="the memory of layer 0 has another shape"):
+        stream.run(chain, Stream(engine, layers, stream.x, stream.lanes, shorter).memory(), 0, 4)
+    state = engine.state({"x": ((7,), "f32")})
+    with pytest.raises(ValueError, match="the inputs are too few"):
+        chain.run(state, 4, stream.memory(), stream.lanes)
+
+
+def test_devices_without_the_kernels(engine: Engine) -> None:
+    assert not ConvChain.fits(engine)
+    with pytest.raises(EngineError, match="'cpu' has no kernels for convolutions"):
+        ConvChain(engine)
