@@ -10,11 +10,11 @@ constexpr int resident_blocks(int bands) {
     return bands >= 4 ? 2 : bands == 2 ? 3 : 4;
 }
 
-template <bool exact, int bands>
-__global__ void __launch_bounds__(tile_threads, exact ? 2 : resident_blocks(bands))
+template <Kind kind, int bands>
+__global__ void __launch_bounds__(tile_threads, kind == Kind::exact ? 2 : resident_blocks(bands))
     product_kernel(const __grid_constant__ Pass pass) {
     extern __shared__ float4 shared_of_product[];
-    using Own = Shape<exact, bands>;
+    using Own = Shape<kind, bands>;
     CudaTile<Own> tile;
     TileProduct<Own, CudaTile<Own>>(tile, pass, reinterpret_cast<float *>(shared_of_product)).run();
 }

@@ -34,7 +34,17 @@ inline constexpr int band = 16;
 #endif
 inline constexpr int steps_ahead = GGTTS_CONV_AHEAD;
 inline constexpr int weight_rooms = steps_ahead + 1;
-inline constexpr int weight_room_floats = groups_of_tile * group_floats;
+
+// What products are made of: the factors as float32 with 10 bits of mantissa each; as float16; or all bits of
+// float32, in three products.
+enum class Kind { rounded, halves, exact };
+
+constexpr int weight_bytes(Kind kind) {
+    return kind == Kind::halves ? 2 : 4;
+}
+constexpr int weight_room_floats(Kind kind) {
+    return groups_of_tile * group_floats * weight_bytes(kind) / 4;
+}
 
 // Sums are made of segments of the inputs, of about so many steps (a chunk of a tap), whoever computes them.
 inline constexpr int steps_of_segment = 24;
@@ -47,7 +57,7 @@ struct Layer {
     int inputs, outputs, taps, dilation, stride;
     int segment_chunks;    // how many chunks are summed up by themselves
     bool limited;          // to -1 .. 1; narrow layers only
-    const float *weights;  // as above; of a narrow layer [outputs][taps][padded inputs]
+    const uint8_t *weights;  // as above; of a narrow layer float32 [outputs][taps][padded inputs]
     const float *bias;     // [outputs]
     const float *frequency, *magnitude;  // [outputs], of the snake behind it; null: none
 
@@ -83,13 +93,15 @@ struct Pass {
     GGTTS_ANYWHERE constexpr int rows() const { return streams * time; }
 };
 
-// How a tile is computed: `exact` products have three parts of each; `bands` of positions are a warp's.
-template <bool exact_, int bands_>
+// How a tile is computed: the `bands` of positions that are a warp's.
+template <Kind kind_, int bands_>
 struct Shape {
-    static constexpr bool exact = exact_;
+    static constexpr Kind kind = kind_;
+    static constexpr bool exact = kind == Kind::exact;
     static constexpr int bands = bands_;
     static constexpr int rows = warps_down * bands * band;
     static constexpr int values = bands * groups_of_warp * 4;  // of a lane
+    static constexpr int group_bytes = group_floats * weight_bytes(kind);
 };
 
 constexpr int row_tiles(int rows, int tile_rows) {
@@ -109,10 +121,16 @@ constexpr int input_rooms(int taps) {
     return (steps_ahead + taps - 1) / taps + 1;
 }
 
-// Floats of shared memory: weights, inputs, and where the rows of inputs come from.
-constexpr int64_t shared_floats(const Layer &layer, int rows) {
-    return static_cast<int64_t>(weight_rooms) * weight_room_floats +
-           static_cast<int64_t>(input_rooms(layer.taps)) * rows * chunk_width + (rows + 3) / 4 * 4;
+// Floats between rows of results in shared memory: lanes that write two side by side meet all banks.
+inline constexpr int result_stride = tile_outputs + 8;
+
+// Floats of shared memory: weights, inputs, and where the rows of inputs come from; later the results.
+constexpr int64_t shared_floats(const Layer &layer, Kind kind, int tile_rows, int rows) {
+    const int64_t inputs = static_cast<int64_t>(weight_rooms) * weight_room_floats(kind) +
+                           static_cast<int64_t>(input_rooms(layer.taps)) * rows * chunk_width +
+                           (rows + 3) / 4 * 4;
+    const int64_t results = static_cast<int64_t>(tile_rows) * result_stride;
+    return inputs > results ? inputs : results;
 }
 
 constexpr int narrow_room(const Layer &layer) {

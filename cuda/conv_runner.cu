@@ -18,22 +18,36 @@ void check(cudaError_t status, const char *what) {
 
 using Product = void (*)(Pass);
 
-Product product_of(bool exact, int bands) {
-    if (exact)
-        return bands == 2 ? product_kernel<true, 2> : product_kernel<true, 1>;
-    return bands == 4 ? product_kernel<false, 4> : bands == 2 ? product_kernel<false, 2> : product_kernel<false, 1>;
+template <Kind kind>
+Product product_of(int bands) {
+    if constexpr (kind != Kind::exact) {
+        if (bands == 4)
+            return product_kernel<kind, 4>;
+    }
+    return bands == 2 ? product_kernel<kind, 2> : product_kernel<kind, 1>;
+}
+
+const void *product_of(Kind kind, int bands) {
+    switch (kind) {
+        case Kind::exact:
+            return reinterpret_cast<const void *>(product_of<Kind::exact>(bands));
+        case Kind::halves:
+            return reinterpret_cast<const void *>(product_of<Kind::halves>(bands));
+        default:
+            return reinterpret_cast<const void *>(product_of<Kind::rounded>(bands));
+    }
 }
 
 class CudaRunner : public Runner {
 public:
-    CudaRunner(int index, predictor::Machine &machine, bool exact, int processors, int shared_limit)
+    CudaRunner(int index, predictor::Machine &machine, Kind kind, int processors, int shared_limit)
         : index_(index),
           stream_(static_cast<cudaStream_t>(machine.stream())),
-          exact_(exact),
+          kind_(kind),
           processors_(processors),
           shared_limit_(shared_limit) {
-        for (int bands = 1; bands <= most_bands(exact); bands *= 2)
-            allow(reinterpret_cast<const void *>(product_of(exact, bands)));
+        for (int bands = 1; bands <= most_bands(kind); bands *= 2)
+            allow(product_of(kind, bands));
         allow(reinterpret_cast<const void *>(narrow_kernel));
     }
 
@@ -45,8 +59,8 @@ public:
         const int tiles =
             row_tiles(pass.rows(), warps_down * bands * band) * pass.layer.column_tiles() * pass.split;
         void *arguments[] = {const_cast<Pass *>(&pass)};
-        launch(reinterpret_cast<const void *>(product_of(exact_, bands)), dim3(static_cast<unsigned>(tiles)),
-               tile_threads, arguments, shared_floats(pass.layer, pass.row_room));
+        launch(product_of(kind_, bands), dim3(static_cast<unsigned>(tiles)),
+               tile_threads, arguments, shared_floats(pass.layer, kind_, warps_down * bands * band, pass.row_room));
     }
 
     void run_narrow(const Pass &pass) override {
@@ -79,7 +93,7 @@ private:
 
     int index_;
     cudaStream_t stream_;
-    bool exact_;
+    Kind kind_;
     int processors_, shared_limit_;
 };
 
@@ -93,13 +107,13 @@ bool cuda_runs(int index) {
     return status == cudaSuccess && generation >= conv_generation;
 }
 
-std::unique_ptr<Runner> cuda_runner(int index, predictor::Machine &machine, bool exact) {
+std::unique_ptr<Runner> cuda_runner(int index, predictor::Machine &machine, Kind kind) {
     check(cudaSetDevice(index), "the device");
     int processors = 0, shared_limit = 0;
     check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index), "its processors");
     check(cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
           "its shared memory");
-    return std::make_unique<CudaRunner>(index, machine, exact, processors, shared_limit);
+    return std::make_unique<CudaRunner>(index, machine, kind, processors, shared_limit);
 }
 
 }  // namespace ggtts::conv

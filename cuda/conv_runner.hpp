@@ -29,20 +29,20 @@ public:
     virtual void keep(const Keeping *jobs, int count, int most_inputs, int streams, const int32_t *lanes) = 0;
 };
 
-// The machine has to outlive it. Products have all bits of float32 where they are to be exact.
-std::unique_ptr<Runner> emulated_runner(bool exact, int processors);
+// The machine has to outlive it.
+std::unique_ptr<Runner> emulated_runner(Kind kind, int processors);
 // For a device that `cuda_runs` says yes to.
-std::unique_ptr<Runner> cuda_runner(int index, predictor::Machine &machine, bool exact);
+std::unique_ptr<Runner> cuda_runner(int index, predictor::Machine &machine, Kind kind);
 
 // Whether the device has such matrix units.
 bool cuda_runs(int index);
 
 // The widest tiles, in bands, that products of a kind have.
-constexpr int most_bands(bool exact) {
-    return exact ? 2 : 4;
+constexpr int most_bands(Kind kind) {
+    return kind == Kind::exact ? 2 : 4;
 }
 // Large tiles where they keep the processors busy, and smaller ones where not; blocks share tiles where there
 // are too few. None of that changes a result. Bands are 0 where the device has no room.
-Cut cut_of(const Layer &layer, int streams, int time, bool exact, const Runner &runner);
+Cut cut_of(const Layer &layer, int streams, int time, Kind kind, const Runner &runner);
 
 }  // namespace ggtts::conv

@@ -27,7 +27,7 @@ public:
             inputs_[row * stride() + channel] = channel < layer.inputs ? input(row, channel) : 0.0F;
         });
         block_.spread(layer.outputs * layer.taps * width,
-                      [&](int index) { weights_[index] = layer.weights[index]; });
+                      [&](int index) { weights_[index] = reinterpret_cast<const float *>(layer.weights)[index]; });
         block_.meet();
         block_.spread(count_, [&](int row) {
             for (int output = 0; output < layer.outputs; ++output)

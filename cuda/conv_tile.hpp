@@ -5,58 +5,25 @@
 // the layer only: neither on streams, positions, tiles or blocks.
 #pragma once
 
-#include "conv_model.hpp"
+#include "conv_numbers.hpp"
 
 namespace ggtts::conv {
 
-using predictor::bits_of_float;
-using predictor::float_of_bits;
-using predictor::Floats;
-
-// Matrix units read 10 bits of mantissa and ignore the others: half of the last one makes that rounding.
-inline constexpr uint32_t half_of_last_bit = 0x1000U, bits_read = 0xFFFFE000U;
-
-GGTTS_ANYWHERE float rounded(float value) {
-    return float_of_bits(bits_of_float(value) + half_of_last_bit);
-}
-GGTTS_ANYWHERE float upper_part(float value) {
-    return float_of_bits((bits_of_float(value) + half_of_last_bit) & bits_read);
-}
-
-// sin^2, with a period of pi: what is left of x behind whole periods, and a Taylor polynomial.
-GGTTS_ANYWHERE float squared_sine(float x) {
-    const float periods = rintf(x * 0.318309886F);
-    float rest = fmaf(periods, -3.14159274F, x);
-    rest = fmaf(periods, 8.74227766e-8F, rest);
-    const float square = rest * rest;
-    float series = 1.6059044e-10F;
-    series = fmaf(series, square, -2.50521084e-8F);
-    series = fmaf(series, square, 2.75573192e-6F);
-    series = fmaf(series, square, -1.98412698e-4F);
-    series = fmaf(series, square, 8.33333333e-3F);
-    series = fmaf(series, square, -1.66666667e-1F);
-    const float sine = fmaf(rest * square, series, rest);
-    return sine * sine;
-}
-
-GGTTS_ANYWHERE float snake(float x, float frequency, float magnitude) {
-    return fmaf(squared_sine(x * frequency), magnitude, x);
-}
-
-// What one instruction multiplies: 16 positions and 8 outputs, 8 inputs deep (PTX ISA, "Matrix fragments for
-// mma.m16n8k8 with .tf32").
+// What one instruction multiplies: 16 positions and 8 outputs, and 8 inputs as float32 or 16 as float16 (PTX
+// ISA, "Matrix fragments for mma.m16n8k8 with .tf32", "for mma.m16n8k16 with floating point type").
 struct Operands {
-    float rows[4], columns[2];
+    uint32_t rows[4], columns[2];
     float *sums;
 };
 
-// What a lane of a warp has in registers. Of sixteen neighbouring inputs (a half of a chunk) it reads four;
-// the first two are those of one instruction, the others of the next: which inputs meet is all that matters.
+// What a lane of a warp has in registers. Of sixteen neighbouring inputs (a half of a chunk) it reads four,
+// which are those of one instruction, or two of one and two of the next: which inputs meet is all that matters.
 template <class Shape>
 struct Registers {
     float sums[Shape::bands][groups_of_warp][4];
     float totals[Shape::exact ? Shape::bands : 1][groups_of_warp][4];
     Floats rows[Shape::bands][2], columns;
+    TwoWords row_halves[Shape::bands][2], column_halves;
     int places[Shape::bands][2];  // where it reads in the inputs for the first tap
 };
 
@@ -135,8 +102,9 @@ public:
         : tile_(tile),
           pass_(pass),
           place_(TilePlace::of(pass, tile.block(), Shape())),
-          weights_(shared),
-          inputs_(shared + weight_rooms * weight_room_floats),
+          results_(shared),
+          weights_(reinterpret_cast<uint8_t *>(shared)),
+          inputs_(shared + weight_rooms * weight_room_floats(Shape::kind)),
           sources_(reinterpret_cast<int *>(inputs_ + input_rooms(pass.layer.taps) * pass.row_room * chunk_width)),
           input_rows_(place_.inputs(pass, Shape::rows)) {}
 
@@ -200,8 +168,7 @@ private:
             tile_.template arrive<steps_ahead - 1>();
             request(wanted, steps);
             if (tile_.busy()) {
-                multiply_step(room_of(now), now.tap * layer.dilation,
-                              weights_ + now.number % weight_rooms * weight_room_floats);
+                multiply_step(room_of(now), now.tap * layer.dilation, weights_of(now));
             }
             if constexpr (Shape::exact)
                 tile_.each([&](int, int, Registers<Shape> &own) { gather(own); });
@@ -229,6 +196,9 @@ private:
         tile_.commit();
     }
 
+    GGTTS_ANYWHERE uint8_t *weights_of(const Step &step) const {
+        return weights_ + step.number % weight_rooms * groups_of_tile * Shape::group_bytes;
+    }
     GGTTS_ANYWHERE float *room_of(const Step &step) const {
         return inputs_ + step.room * pass_.row_room * chunk_width;
     }
@@ -237,12 +207,13 @@ private:
         const Layer &layer = pass_.layer;
         const int first = place_.column_tile * groups_of_tile;
         const int groups = smaller(groups_of_tile, layer.groups() - first);
-        const float *source =
-            layer.weights +
-            (static_cast<int64_t>(step.chunk * layer.taps + step.tap) * layer.groups() + first) * group_floats;
-        float *target = weights_ + step.number % weight_rooms * weight_room_floats;
-        tile_.spread(groups * group_floats / 4,
-                     [&](int word) { tile_.copy_four(target + word * 4, source + word * 4, true); });
+        const int64_t begin = static_cast<int64_t>(step.chunk * layer.taps + step.tap) * layer.groups() + first;
+        const uint8_t *source = layer.weights + begin * Shape::group_bytes;
+        uint8_t *target = weights_of(step);
+        constexpr int words_of_group = Shape::group_bytes / 16;
+        tile_.template spread_at_most<groups_of_tile * words_of_group>(
+            groups * words_of_group,
+            [&](int word) { tile_.copy_four(target + word * 16, source + word * 16, true); });
     }
 
     // Halves of odd rows change places, so that neighbouring rows lie in different banks.
@@ -252,13 +223,16 @@ private:
         float *room = room_of(step);
         const int first = step.chunk * chunk_width;
         if (layer.inputs % 4 == 0) {
-            tile_.spread(input_rows_ * words_of_row, [&](int index) {
-                const int row = index / words_of_row, word = index % words_of_row, channel = first + word * 4;
-                const float *source = input_row(pass_, sources_[row]);
-                const bool exists = source != nullptr && channel < layer.inputs;
-                tile_.copy_four(room + row * chunk_width + (word ^ row % 2 * 4) * 4,
-                                exists ? source + channel : pass_.x, exists);
-            });
+            tile_.spread_in_fours(
+                input_rows_ * words_of_row, [&](int index) { return sources_[index / words_of_row]; },
+                [&](int index, int from) {
+                    const int row = index / words_of_row, word = index % words_of_row;
+                    const int channel = first + word * 4;
+                    const float *source = input_row(pass_, from);
+                    const bool exists = source != nullptr && channel < layer.inputs;
+                    tile_.copy_four(room + row * chunk_width + (word ^ row % 2 * 4) * 4,
+                                    exists ? source + channel : pass_.x, exists);
+                });
         } else {
             tile_.spread(input_rows_ * chunk_width, [&](int index) {
                 const int row = index / chunk_width, place = index % chunk_width, channel = first + place;
@@ -270,7 +244,7 @@ private:
         }
     }
 
-    GGTTS_ANYWHERE void multiply_step(const float *inputs, int shift, const float *weights) {
+    GGTTS_ANYWHERE void multiply_step(const float *inputs, int shift, const uint8_t *weights) {
         const float *shifted = inputs + shift * chunk_width;
         const int swapped = shift % 2 * 16;
 #pragma unroll
@@ -279,49 +253,61 @@ private:
 #pragma unroll
                 for (int index = 0; index < Shape::bands; ++index) {
 #pragma unroll
-                    for (int i = 0; i < 2; ++i) {
-                        const int at = own.places[index][i] ^ (half * 16 ^ swapped);
-                        own.rows[index][i] = *reinterpret_cast<const Floats *>(shifted + at);
-                    }
+                    for (int i = 0; i < 2; ++i)
+                        load_row(own, index, i, shifted + (own.places[index][i] ^ (half * 16 ^ swapped)));
                 }
-                if constexpr (!Shape::exact)
-                    round_rows(own);
             });
 #pragma unroll
             for (int group = 0; group < groups_of_warp; ++group) {
                 tile_.each([&](int warp, int lane, Registers<Shape> &own) {
                     const int column = warp % warps_across * groups_of_warp + group;
-                    own.columns = *reinterpret_cast<const Floats *>(
-                        weights + (column * halves_of_chunk + half) * group_floats / 2 + lane * 4);
+                    load_column(own, weights + (column * halves_of_chunk + half) * Shape::group_bytes / 2 +
+                                         lane * 4 * weight_bytes(Shape::kind));
                 });
                 multiply_group(group);
             }
         }
     }
 
-    static GGTTS_ANYWHERE void round_rows(Registers<Shape> &own) {
+    static GGTTS_ANYWHERE void load_row(Registers<Shape> &own, int index, int i, const float *source) {
+        const Floats values = *reinterpret_cast<const Floats *>(source);
+        if constexpr (Shape::kind == Kind::halves) {
+            own.row_halves[index][i] = {{pair_of_halves(values.at[0], values.at[1]),
+                                         pair_of_halves(values.at[2], values.at[3])}};
+        } else {
 #pragma unroll
-        for (int index = 0; index < Shape::bands; ++index) {
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-#pragma unroll
-                for (int j = 0; j < 4; ++j)
-                    own.rows[index][i].at[j] = rounded(own.rows[index][i].at[j]);
-            }
+            for (int j = 0; j < 4; ++j)
+                own.rows[index][i].at[j] = Shape::exact ? values.at[j] : rounded(values.at[j]);
         }
     }
 
-    // Both instructions of a half. Exact products leave out only what the lower parts have in common.
+    static GGTTS_ANYWHERE void load_column(Registers<Shape> &own, const uint8_t *source) {
+        if constexpr (Shape::kind == Kind::halves)
+            own.column_halves = *reinterpret_cast<const TwoWords *>(source);
+        else
+            own.columns = *reinterpret_cast<const Floats *>(source);
+    }
+
+    // The instructions of a half. Exact products leave out only what the lower parts have in common.
     GGTTS_ANYWHERE void multiply_group(int group) {
 #pragma unroll
         for (int index = 0; index < Shape::bands; ++index) {
+            if constexpr (Shape::kind == Kind::halves) {
+                tile_.multiply([&](Registers<Shape> &own) {
+                    const TwoWords(&rows)[2] = own.row_halves[index];
+                    return Operands{{rows[0].at[0], rows[1].at[0], rows[0].at[1], rows[1].at[1]},
+                                    {own.column_halves.at[0], own.column_halves.at[1]},
+                                    own.sums[index][group]};
+                });
+            } else {
 #pragma unroll
-            for (int deep = 0; deep < 2; ++deep) {
-                if constexpr (Shape::exact) {
-                    multiply_parts<true, false>(index, group, deep);
-                    multiply_parts<false, true>(index, group, deep);
+                for (int deep = 0; deep < 2; ++deep) {
+                    if constexpr (Shape::exact) {
+                        multiply_parts<true, false>(index, group, deep);
+                        multiply_parts<false, true>(index, group, deep);
+                    }
+                    multiply_parts<false, false>(index, group, deep);
                 }
-                multiply_parts<false, false>(index, group, deep);
             }
         }
     }
@@ -331,17 +317,16 @@ private:
         tile_.multiply([&](Registers<Shape> &own) {
             const auto row = [&](int i, int j) { return part<lower_row>(own.rows[index][i].at[2 * deep + j]); };
             const auto column = [&](int j) { return part<lower_column>(own.columns.at[2 * deep + j]); };
-            return Operands{{row(0, 0), row(1, 0), row(0, 1), row(1, 1)},
-                            {column(0), column(1)},
-                            own.sums[index][group]};
+            return Operands{
+                {row(0, 0), row(1, 0), row(0, 1), row(1, 1)}, {column(0), column(1)}, own.sums[index][group]};
         });
     }
 
     template <bool lower>
-    static GGTTS_ANYWHERE float part(float value) {
+    static GGTTS_ANYWHERE uint32_t part(float value) {
         if constexpr (!Shape::exact)
-            return value;
-        return lower ? value - upper_part(value) : upper_part(value);
+            return bits_of_float(value);
+        return bits_of_float(lower ? value - upper_part(value) : upper_part(value));
     }
 
     // Adds the sums of a few instructions to those of all others, rounded to the nearest: matrix units cut
@@ -426,91 +411,115 @@ private:
         return true;
     }
 
-    // Bias, trunk and snake.
+    // Bias, trunk and snake, once the results lie in shared memory: whole rows of them are written.
     GGTTS_ANYWHERE void leave() {
+        tile_.meet();
         tile_.each([&](int warp, int lane, Registers<Shape> &own) {
+            const int column = warp % warps_across * groups_of_warp * group_width + lane % 4 * 2;
+            float *target = results_ + (first_row_of(warp) - place_.first_row + lane / 4) * result_stride + column;
 #pragma unroll
-            for (int group = 0; group < groups_of_warp; ++group) {
-                const int column = (place_.column_tile * groups_of_tile +
-                                    warp % warps_across * groups_of_warp + group) *
-                                       group_width +
-                                   lane % 4 * 2;
-                leave_columns(own, group, first_row_of(warp) + lane / 4, column);
+            for (int index = 0; index < Shape::bands; ++index) {
+#pragma unroll
+                for (int group = 0; group < groups_of_warp; ++group) {
+                    const auto &sums = Shape::exact ? own.totals[index][group] : own.sums[index][group];
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) {
+                        float *place = target + (index * band + i * 8) * result_stride + group * group_width;
+                        *reinterpret_cast<Pair *>(place) = {{sums[2 * i], sums[2 * i + 1]}};
+                    }
+                }
             }
         });
-    }
-
-    GGTTS_ANYWHERE void leave_columns(Registers<Shape> &own, int group, int row, int column) const {
-        const Layer &layer = pass_.layer;
-        const bool paired = layer.outputs % 2 == 0;
-        if (column >= layer.outputs)
-            return;
-#pragma unroll
-        for (int index = 0; index < Shape::bands; ++index) {
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int at_row = row + index * band + i * 8;
-                if (at_row >= pass_.rows())
-                    continue;
-                const auto &sums = Shape::exact ? own.totals[index] : own.sums[index];
-                const Pair values{sums[group][2 * i], sums[group][2 * i + 1]};
-                const int64_t at = static_cast<int64_t>(at_row) * layer.outputs + column;
-                if (paired)
-                    leave_pair(values, column, at);
-                else
-                    leave_apart(values, column, at);
-            }
-        }
+        tile_.meet();
+        const int rows = smaller(Shape::rows, pass_.rows() - place_.first_row);
+        if (pass_.layer.outputs % 4 == 0)
+            leave_rows(rows);
+        else
+            leave_single(rows);
     }
 
     struct alignas(8) Pair {
         float at[2];
     };
-    static GGTTS_ANYWHERE Pair load_pair(const float *source) { return *reinterpret_cast<const Pair *>(source); }
 
-    GGTTS_ANYWHERE void leave_pair(Pair values, int column, int64_t at) const {
+    GGTTS_ANYWHERE void leave_rows(int rows) {
+        constexpr int words = tile_outputs / 4;
         const Layer &layer = pass_.layer;
-        const Pair bias = load_pair(layer.bias + column);
-        values = {values.at[0] + bias.at[0], values.at[1] + bias.at[1]};
-        if (pass_.trunk != nullptr) {
-            const Pair trunk = load_pair(pass_.trunk + at);
-            values = {trunk.at[0] + values.at[0], trunk.at[1] + values.at[1]};
+        const int first_column = place_.column_tile * tile_outputs;
+        const auto place = [&](int index) {
+            return static_cast<int64_t>(place_.first_row + index / words) * layer.outputs + first_column +
+                   index % words * 4;
+        };
+        const auto exists = [&](int index) { return first_column + index % words * 4 < layer.outputs; };
+        tile_.spread_in_fours(
+            rows * words,
+            [&](int index) {
+                return pass_.trunk != nullptr && exists(index) ? load_four(pass_.trunk + place(index)) : Floats{};
+            },
+            [&](int index, const Floats &trunk) {
+                if (!exists(index))
+                    return;
+                const int column = first_column + index % words * 4;
+                const Floats sums =
+                    load_four(results_ + index / words * result_stride + index % words * 4);
+                leave_four(sums, trunk, column, place(index));
+            });
+    }
+
+    static GGTTS_ANYWHERE Floats load_four(const float *source) { return *reinterpret_cast<const Floats *>(source); }
+
+    GGTTS_ANYWHERE void leave_four(const Floats &sums, const Floats &trunk, int column, int64_t at) const {
+        const Layer &layer = pass_.layer;
+        const Floats bias = load_four(layer.bias + column);
+        Floats values;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            values.at[i] = sums.at[i] + bias.at[i];
+            values.at[i] = pass_.trunk == nullptr ? values.at[i] : trunk.at[i] + values.at[i];
         }
         if (pass_.raw != nullptr)
-            *reinterpret_cast<Pair *>(pass_.raw + at) = values;
+            *reinterpret_cast<Floats *>(pass_.raw + at) = values;
         if (pass_.active == nullptr)
             return;
         if (layer.frequency != nullptr) {
-            const Pair frequency = load_pair(layer.frequency + column);
-            const Pair magnitude = load_pair(layer.magnitude + column);
-            values = {snake(values.at[0], frequency.at[0], magnitude.at[0]),
-                      snake(values.at[1], frequency.at[1], magnitude.at[1])};
+            const Floats frequency = load_four(layer.frequency + column);
+            const Floats magnitude = load_four(layer.magnitude + column);
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                values.at[i] = snake(values.at[i], frequency.at[i], magnitude.at[i]);
         }
-        *reinterpret_cast<Pair *>(pass_.active + at) = values;
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            values.at[i] = Shape::kind == Kind::halves ? within_halves(values.at[i]) : values.at[i];
+        *reinterpret_cast<Floats *>(pass_.active + at) = values;
     }
 
-    GGTTS_ANYWHERE void leave_apart(const Pair &values, int column, int64_t at) const {
+    // The same for rows of any length.
+    GGTTS_ANYWHERE void leave_single(int rows) {
         const Layer &layer = pass_.layer;
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            if (column + i >= layer.outputs)
-                continue;
-            float value = values.at[i] + layer.bias[column + i];
+        tile_.spread(rows * tile_outputs, [&](int index) {
+            const int row = index / tile_outputs, column = place_.column_tile * tile_outputs + index % tile_outputs;
+            if (column >= layer.outputs)
+                return;
+            const int64_t at = static_cast<int64_t>(place_.first_row + row) * layer.outputs + column;
+            float value = results_[row * result_stride + index % tile_outputs] + layer.bias[column];
             if (pass_.trunk != nullptr)
-                value = pass_.trunk[at + i] + value;
+                value = pass_.trunk[at] + value;
             if (pass_.raw != nullptr)
-                pass_.raw[at + i] = value;
+                pass_.raw[at] = value;
             if (layer.frequency != nullptr)
-                value = snake(value, layer.frequency[column + i], layer.magnitude[column + i]);
+                value = snake(value, layer.frequency[column], layer.magnitude[column]);
             if (pass_.active != nullptr)
-                pass_.active[at + i] = value;
-        }
+                pass_.active[at] = Shape::kind == Kind::halves ? within_halves(value) : value;
+        });
     }
 
     Tile &tile_;
     const Pass &pass_;
     const TilePlace place_;
-    float *weights_, *inputs_;
+    float *results_;
+    uint8_t *weights_;
+    float *inputs_;
     int *sources_;
     const int input_rows_;
 };

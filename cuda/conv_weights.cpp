@@ -1,13 +1,21 @@
 #include "conv_weights.hpp"
 
-#include <algorithm>
+#include <ggml.h>
 
-#include "conv_tile.hpp"
+#include <algorithm>
+#include <cstring>
+
+#include "conv_numbers.hpp"
 
 namespace ggtts::conv {
 namespace {
 
-std::vector<float> narrow_weights(const Layer &layer, const float *matrices) {
+std::vector<uint8_t> bytes_of(const std::vector<float> &values) {
+    const auto *bytes = reinterpret_cast<const uint8_t *>(values.data());
+    return {bytes, bytes + values.size() * sizeof(float)};
+}
+
+std::vector<uint8_t> narrow_weights(const Layer &layer, const float *matrices) {
     std::vector<float> values;
     for (int output = 0; output < layer.outputs; ++output) {
         for (int tap = 0; tap < layer.taps; ++tap) {
@@ -16,37 +24,45 @@ std::vector<float> narrow_weights(const Layer &layer, const float *matrices) {
             values.resize(values.size() + static_cast<size_t>(layer.narrow_width() - layer.inputs));
         }
     }
-    return values;
+    return bytes_of(values);
+}
+
+void store(float value, Kind kind, int place, uint8_t *group) {
+    if (kind == Kind::halves) {
+        const ggml_fp16_t half = ggml_fp32_to_fp16(within_halves(value));
+        std::memcpy(group + place * sizeof half, &half, sizeof half);
+    } else {
+        value = kind == Kind::exact ? value : upper_part(value);
+        std::memcpy(group + place * sizeof value, &value, sizeof value);
+    }
 }
 
 }  // namespace
 
-std::vector<float> packed_weights(const Layer &layer, const float *matrices, bool exact) {
+std::vector<uint8_t> packed_weights(const Layer &layer, const float *matrices, Kind kind) {
     if (layer.narrow())
         return narrow_weights(layer, matrices);
     constexpr int half_floats = group_floats / halves_of_chunk, half_width = chunk_width / halves_of_chunk;
-    const int rows = layer.chunks() * layer.taps * layer.groups();
-    std::vector<float> values(static_cast<size_t>(rows) * group_floats);
+    const int rows = layer.chunks() * layer.taps * layer.groups(), bytes = group_floats * weight_bytes(kind);
+    std::vector<uint8_t> values(static_cast<size_t>(rows) * bytes);
     for (int row = 0; row < rows; ++row) {
         const int group = row % layer.groups(), tap = row / layer.groups() % layer.taps;
         const int chunk = row / layer.groups() / layer.taps;
-        float *target = values.data() + static_cast<int64_t>(row) * group_floats;
         for (int place = 0; place < group_floats; ++place) {
             const int lane = place / 4 % lanes_of_warp, output = group * group_width + lane / 4;
             const int input =
                 chunk * chunk_width + place / half_floats * half_width + lane % 4 * 4 + place % 4;
-            if (output >= layer.outputs || input >= layer.inputs)
-                continue;
-            const float value =
-                matrices[(static_cast<int64_t>(tap) * layer.outputs + output) * layer.inputs + input];
-            target[place] = exact ? value : upper_part(value);
+            if (output < layer.outputs && input < layer.inputs) {
+                const int64_t at = (static_cast<int64_t>(tap) * layer.outputs + output) * layer.inputs + input;
+                store(matrices[at], kind, place, values.data() + static_cast<int64_t>(row) * bytes);
+            }
         }
     }
     return values;
 }
 
-int segment_chunks_of(const Layer &layer, bool exact) {
-    if (exact)
+int segment_chunks_of(const Layer &layer, Kind kind) {
+    if (kind == Kind::exact)
         return layer.chunks();
     const int steps = layer.chunks() * layer.taps;
     const int segments = std::max(1, (steps + steps_of_segment / 2) / steps_of_segment);

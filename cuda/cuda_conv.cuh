@@ -20,6 +20,35 @@ public:
         for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
             function(i);
     }
+    // The same for a count that is known to be small.
+    template <int most, class Function>
+    __device__ __forceinline__ void spread_at_most(int count, Function function) const {
+#pragma unroll
+        for (int turn = 0; turn < (most + tile_threads - 1) / tile_threads; ++turn) {
+            const int i = static_cast<int>(threadIdx.x) + turn * tile_threads;
+            if (i < count)
+                function(i);
+        }
+    }
+    // The same as function(i, load(i)), where nobody waits for one load before the next.
+    template <class Load, class Function>
+    __device__ __forceinline__ void spread_in_fours(int count, Load load, Function function) const {
+        constexpr int together = 4;
+#pragma unroll 1
+        for (int first = static_cast<int>(threadIdx.x); first < count; first += together * tile_threads) {
+            decltype(load(0)) loaded[together];
+#pragma unroll
+            for (int i = 0; i < together; ++i) {
+                if (first + i * tile_threads < count)
+                    loaded[i] = load(first + i * tile_threads);
+            }
+#pragma unroll
+            for (int i = 0; i < together; ++i) {
+                if (first + i * tile_threads < count)
+                    function(first + i * tile_threads, loaded[i]);
+            }
+        }
+    }
     __device__ __forceinline__ void meet() const { __syncthreads(); }
 };
 
@@ -46,17 +75,24 @@ public:
 #if __CUDA_ARCH__ >= 800
         const Operands with = operands(own_);
         float *sums = with.sums;
-        asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-            : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-            : "r"(bits_of_float(with.rows[0])), "r"(bits_of_float(with.rows[1])),
-              "r"(bits_of_float(with.rows[2])), "r"(bits_of_float(with.rows[3])),
-              "r"(bits_of_float(with.columns[0])), "r"(bits_of_float(with.columns[1])));
+        if constexpr (Shape::kind == Kind::halves) {
+            asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                : "r"(with.rows[0]), "r"(with.rows[1]), "r"(with.rows[2]), "r"(with.rows[3]),
+                  "r"(with.columns[0]), "r"(with.columns[1]));
+        } else {
+            asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                : "r"(with.rows[0]), "r"(with.rows[1]), "r"(with.rows[2]), "r"(with.rows[3]),
+                  "r"(with.columns[0]), "r"(with.columns[1]));
+        }
 #endif
     }
 
-    // Zeros where nothing exists.
-    __device__ __forceinline__ void copy_four(float *target, const float *source, bool exists) const {
+    // Copies 16 bytes, or four; zeros where nothing exists.
+    __device__ __forceinline__ void copy_four(void *target, const void *source, bool exists) const {
 #if __CUDA_ARCH__ >= 800
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(target)), "l"(source),
                      "r"(exists ? 16 : 0)
@@ -99,7 +135,7 @@ public:
     }
 
 private:
-    static __device__ __forceinline__ uint32_t shared_address(const float *place) {
+    static __device__ __forceinline__ uint32_t shared_address(const void *place) {
         return static_cast<uint32_t>(__cvta_generic_to_shared(place));
     }
 

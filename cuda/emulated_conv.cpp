@@ -25,6 +25,14 @@ public:
         for (int i = 0; i < count; ++i)
             function(i);
     }
+    template <int most, class Function>
+    void spread_at_most(int count, Function function) const {
+        spread(count, function);
+    }
+    template <class Load, class Function>
+    void spread_in_fours(int count, Load load, Function function) const {
+        spread(count, [&](int i) { function(i, load(i)); });
+    }
     void meet() const {}
 
 private:
@@ -34,6 +42,14 @@ private:
 // The part of a number that matrix units read.
 float read_part(float value) {
     return float_of_bits(bits_of_float(value) & bits_read);
+}
+
+// The same as GGML's function, without a call: millions are wanted.
+float value_of_half(uint32_t bits) {
+    constexpr float lift = 5.192296858534828e33F;  // 2^112
+    const uint32_t magnitude = bits & 0x7FFFU, sign = (bits & 0x8000U) << 16;
+    const float value = float_of_bits(magnitude << 13) * lift;
+    return float_of_bits((magnitude >= 0x7C00U ? 0x7F800000U | magnitude << 13 : bits_of_float(value)) | sign);
 }
 
 template <class Shape>
@@ -64,11 +80,8 @@ public:
         }
     }
 
-    void copy_four(float *target, const float *source, bool exists) const {
-        for (int i = 0; i < 4; ++i)
-            copy_one(target + i, source + i, exists);
-    }
-    void copy_one(float *target, const float *source, bool exists) const { *target = exists ? *source : 0.0F; }
+    void copy_four(void *target, const void *source, bool exists) const { copy(target, source, exists, 16); }
+    void copy_one(void *target, const void *source, bool exists) const { copy(target, source, exists, 4); }
     void commit() const {}
     template <int newer>
     void arrive() const {}
@@ -83,17 +96,26 @@ private:
         return own_[static_cast<size_t>(warp * lanes_of_warp + lane)];
     }
 
+    static void copy(void *target, const void *source, bool exists, size_t bytes) {
+        if (exists)
+            std::memcpy(target, source, bytes);
+        else
+            std::memset(target, 0, bytes);
+    }
+
+    static constexpr bool halves = Shape::kind == Kind::halves;
+    static constexpr int deep = halves ? 16 : 8;
+
     template <class Function>
     void multiply_warp(int warp, Function operands) {
-        constexpr int deep = 8;
         float rows[band][deep], columns[deep][group_width], *sums[lanes_of_warp];
         for (int lane = 0; lane < lanes_of_warp; ++lane) {
             const Operands with = operands(own(warp, lane));
-            const int group = lane / 4, member = lane % 4;
+            const int group = lane / 4;
             for (int i = 0; i < 4; ++i)
-                rows[group + i % 2 * 8][member + i / 2 * 4] = read_part(with.rows[i]);
+                unpack(with.rows[i], lane % 4, i / 2, [&](int k, float value) { rows[group + i % 2 * 8][k] = value; });
             for (int i = 0; i < 2; ++i)
-                columns[member + i * 4][group] = read_part(with.columns[i]);
+                unpack(with.columns[i], lane % 4, i, [&](int k, float value) { columns[k][group] = value; });
             sums[lane] = with.sums;
         }
         for (int row = 0; row < band; ++row) {
@@ -104,6 +126,17 @@ private:
             }
             for (int column = 0; column < group_width; ++column)
                 sums[row % 8 * 4 + column / 2][row / 8 * 2 + column % 2] += result[column];
+        }
+    }
+
+    // What a register has: a number at depth `member` of the upper or lower four, or two neighbours of eight.
+    template <class Set>
+    static void unpack(uint32_t bits, int member, int part, Set set) {
+        if constexpr (halves) {
+            for (int i = 0; i < 2; ++i)
+                set(2 * member + i + part * 8, value_of_half(bits >> (16 * i) & 0xFFFFU));
+        } else {
+            set(member + part * 4, read_part(float_of_bits(bits)));
         }
     }
 
@@ -121,7 +154,7 @@ template <class Shape>
 void run_tiles(const Pass &pass) {
     const int blocks = row_tiles(pass.rows(), Shape::rows) * pass.layer.column_tiles() * pass.split;
     for (int block = 0; block < blocks; ++block) {
-        std::vector<Floats> shared = room_of(shared_floats(pass.layer, pass.row_room));
+        std::vector<Floats> shared = room_of(shared_floats(pass.layer, Shape::kind, Shape::rows, pass.row_room));
         EmulatedTile<Shape> tile(block);
         TileProduct<Shape, EmulatedTile<Shape>>(tile, pass, shared.data()->at).run();
     }
@@ -129,18 +162,20 @@ void run_tiles(const Pass &pass) {
 
 class EmulatedRunner : public Runner {
 public:
-    EmulatedRunner(bool exact, int processors) : exact_(exact), processors_(processors) {}
+    EmulatedRunner(Kind kind, int processors) : kind_(kind), processors_(processors) {}
 
     int processors() const override { return processors_; }
     int shared_limit() const override { return emulated_shared_limit; }
 
     void run(const Pass &pass, int bands) override {
-        if (exact_)
-            bands == 2 ? run_tiles<Shape<true, 2>>(pass) : run_tiles<Shape<true, 1>>(pass);
-        else if (bands == 4)
-            run_tiles<Shape<false, 4>>(pass);
-        else
-            bands == 2 ? run_tiles<Shape<false, 2>>(pass) : run_tiles<Shape<false, 1>>(pass);
+        switch (kind_) {
+            case Kind::exact:
+                return bands == 2 ? run_tiles<Shape<Kind::exact, 2>>(pass) : run_tiles<Shape<Kind::exact, 1>>(pass);
+            case Kind::halves:
+                return run_bands<Kind::halves>(pass, bands);
+            case Kind::rounded:
+                return run_bands<Kind::rounded>(pass, bands);
+        }
     }
 
     void run_narrow(const Pass &pass) override {
@@ -162,23 +197,31 @@ public:
     }
 
 private:
-    bool exact_;
+    template <Kind kind>
+    static void run_bands(const Pass &pass, int bands) {
+        if (bands == 4)
+            run_tiles<Shape<kind, 4>>(pass);
+        else
+            bands == 2 ? run_tiles<Shape<kind, 2>>(pass) : run_tiles<Shape<kind, 1>>(pass);
+    }
+
+    Kind kind_;
     int processors_;
 };
 
 }  // namespace
 
-std::unique_ptr<Runner> emulated_runner(bool exact, int processors) {
-    return std::make_unique<EmulatedRunner>(exact, processors);
+std::unique_ptr<Runner> emulated_runner(Kind kind, int processors) {
+    return std::make_unique<EmulatedRunner>(kind, processors);
 }
 
-Cut cut_of(const Layer &layer, int streams, int time, bool exact, const Runner &runner) {
+Cut cut_of(const Layer &layer, int streams, int time, Kind kind, const Runner &runner) {
     const int segments = layer.segments();
     Cut cut{0, 1};
-    for (int bands = 1; bands <= most_bands(exact); bands *= 2) {
+    for (int bands = 1; bands <= most_bands(kind); bands *= 2) {
         const int rows = warps_down * bands * band;
-        const int64_t bytes =
-            shared_floats(layer, row_room(layer, streams, time, rows)) * static_cast<int64_t>(sizeof(float));
+        const int64_t bytes = shared_floats(layer, kind, rows, row_room(layer, streams, time, rows)) *
+                              static_cast<int64_t>(sizeof(float));
         const int tiles = row_tiles(streams * time, rows) * layer.column_tiles();
         const bool keeps_busy = tiles * segments >= runner.processors();
         if (bytes > runner.shared_limit() || (cut.bands > 0 && !keeps_busy))
@@ -192,7 +235,7 @@ Cut cut_of(const Layer &layer, int streams, int time, bool exact, const Runner &
 bool cuda_runs(int) {
     return false;
 }
-std::unique_ptr<Runner> cuda_runner(int, predictor::Machine &, bool) {
+std::unique_ptr<Runner> cuda_runner(int, predictor::Machine &, Kind) {
     return nullptr;
 }
 #endif

@@ -24,7 +24,7 @@ int64_t aligned(int64_t floats) {
     return (floats + alignment - 1) / alignment * alignment;
 }
 
-Layer shape_of(const ChainLayer &layer, bool exact) {
+Layer shape_of(const ChainLayer &layer, conv::Kind kind) {
     Layer shape{};
     shape.inputs = layer.inputs;
     shape.outputs = layer.outputs;
@@ -32,7 +32,7 @@ Layer shape_of(const ChainLayer &layer, bool exact) {
     shape.dilation = layer.dilation;
     shape.stride = layer.stride;
     shape.limited = layer.limited;
-    shape.segment_chunks = conv::segment_chunks_of(shape, exact);
+    shape.segment_chunks = conv::segment_chunks_of(shape, kind);
     return shape;
 }
 
@@ -66,12 +66,12 @@ bool ConvChain::fits(const Backend &backend) {
     return predictor::has_cuda() && !backend.is_stock() && index && conv::cuda_runs(*index);
 }
 
-ConvChain::ConvChain(std::shared_ptr<Backend> backend, bool exact, std::optional<int> emulated)
-    : backend_(std::move(backend)), exact_(exact) {
+ConvChain::ConvChain(std::shared_ptr<Backend> backend, conv::Kind kind, std::optional<int> emulated)
+    : backend_(std::move(backend)), kind_(kind) {
     if (emulated) {
         require(*emulated > 0, "an emulation stands for a processor at least");
         machine_ = predictor::emulated_machine(1, 1);
-        runner_ = conv::emulated_runner(exact, *emulated);
+        runner_ = conv::emulated_runner(kind, *emulated);
         return;
     }
     const auto index = backend_->cuda_index();
@@ -79,7 +79,7 @@ ConvChain::ConvChain(std::shared_ptr<Backend> backend, bool exact, std::optional
         throw DeviceError("device '" + backend_->info().name + "' has no kernels for convolutions");
     try {
         machine_ = predictor::cuda_machine(*index);
-        runner_ = conv::cuda_runner(*index, *machine_, exact);
+        runner_ = conv::cuda_runner(*index, *machine_, kind);
     } catch (const std::runtime_error &error) {
         throw DeviceError(error.what());
     }
@@ -101,7 +101,7 @@ void ConvChain::add(const ChainLayer &layer) {
     require(layers_.empty() || outputs() == layer.inputs,
             "a layer of " + std::to_string(layer.inputs) + " inputs where " +
                 std::to_string(layers_.empty() ? 0 : outputs()) + " come");
-    Stored stored{shape_of(layer, exact_), layer.trunk};
+    Stored stored{shape_of(layer, kind_), layer.trunk};
     if (layer.trunk == Trunk::joins) {
         const auto begin = std::find_if(layers_.rbegin(), layers_.rend(),
                                         [](const Stored &other) { return other.trunk != Trunk::apart; });
@@ -114,13 +114,11 @@ void ConvChain::add(const ChainLayer &layer) {
     std::lock_guard lock(backend_->compute_mutex());
     try {
         Layer &shape = stored.layer;
-        const std::vector<float> weights = conv::packed_weights(shape, layer.matrices, exact_);
-        const auto weight_count = static_cast<int64_t>(weights.size());
-        shape.weights = upload(weights.data(), weight_count, 1, weight_count);
-        shape.bias = upload(layer.bias, layer.outputs, 1, layer.outputs);
+        shape.weights = upload(conv::packed_weights(shape, layer.matrices, kind_));
+        shape.bias = upload_vector(layer.bias, layer.outputs, 1);
         if (layer.frequency != nullptr) {
-            shape.frequency = upload(layer.frequency, stored.channels(), layer.stride, layer.outputs);
-            shape.magnitude = upload(layer.magnitude, stored.channels(), layer.stride, layer.outputs);
+            shape.frequency = upload_vector(layer.frequency, stored.channels(), layer.stride);
+            shape.magnitude = upload_vector(layer.magnitude, stored.channels(), layer.stride);
         }
         machine_->finish();
     } catch (const predictor::OutOfMemory &error) {
@@ -131,16 +129,22 @@ void ConvChain::add(const ChainLayer &layer) {
     layers_.push_back(stored);
 }
 
-// Values, again and again; null: zeros.
-const float *ConvChain::upload(const float *values, int64_t count, int repeat, int64_t least) {
-    std::vector<float> all;
-    for (int i = 0; values != nullptr && i < repeat; ++i)
-        all.insert(all.end(), values, values + count);
-    all.resize(static_cast<size_t>(least));
-    auto *device = static_cast<float *>(machine_->allocate(all.size() * sizeof(float)));
-    machine_->upload(device, all.data(), all.size() * sizeof(float));
-    machine_->finish();  // the values may go
+const uint8_t *ConvChain::upload(const std::vector<uint8_t> &bytes) {
+    auto *device = static_cast<uint8_t *>(machine_->allocate(bytes.size()));
+    machine_->upload(device, bytes.data(), bytes.size());
+    machine_->finish();  // the bytes may go
     return device;
+}
+
+// Values, again and again; null: zeros.
+const float *ConvChain::upload_vector(const float *values, int count, int repeat) {
+    std::vector<uint8_t> bytes;
+    for (int i = 0; values != nullptr && i < repeat; ++i) {
+        const auto *begin = reinterpret_cast<const uint8_t *>(values);
+        bytes.insert(bytes.end(), begin, begin + static_cast<size_t>(count) * sizeof(float));
+    }
+    bytes.resize(static_cast<size_t>(count) * static_cast<size_t>(repeat) * sizeof(float));
+    return reinterpret_cast<const float *>(upload(bytes));
 }
 
 std::vector<float *> ConvChain::memories(const State &state, const std::vector<int32_t> &lanes) const {
@@ -202,7 +206,7 @@ void ConvChain::cut(std::vector<Pass> &passes, std::vector<int> &bands, Room &ro
     for (Pass &pass : passes) {
         conv::Cut cut{1, 1};
         if (!pass.layer.narrow()) {
-            cut = conv::cut_of(pass.layer, pass.streams, pass.time, exact_, *runner_);
+            cut = conv::cut_of(pass.layer, pass.streams, pass.time, kind_, *runner_);
             if (cut.bands == 0)
                 throw DeviceError("a convolution does not fit the shared memory of the device");
             const int rows = conv::warps_down * cut.bands * conv::band;

@@ -26,9 +26,9 @@ struct ChainLayer {
 
 class ConvChain {
 public:
-    // On the GPU of a backend, or as loops that stand for so many processors. Exact products keep all bits of
-    // float32, others 10 of each factor. Throws DeviceError where the device has no such kernels.
-    ConvChain(std::shared_ptr<Backend> backend, bool exact, std::optional<int> emulated);
+    // On the GPU of a backend, or as loops that stand for so many processors. Throws DeviceError where the
+    // device has no such kernels.
+    ConvChain(std::shared_ptr<Backend> backend, conv::Kind kind, std::optional<int> emulated);
     ~ConvChain();
 
     // Whether this device runs such kernels.
@@ -61,7 +61,8 @@ private:
     };
     class Room;
 
-    const float *upload(const float *values, int64_t count, int repeat, int64_t least);
+    const uint8_t *upload(const std::vector<uint8_t> &bytes);
+    const float *upload_vector(const float *values, int count, int repeat);
     std::vector<float *> memories(const State &state, const std::vector<int32_t> &lanes) const;
     std::vector<conv::Pass> passes(const float *x, const std::vector<float *> &memory, int streams, int time,
                                    Room &room) const;
@@ -73,7 +74,8 @@ private:
     void launch(const std::vector<conv::Pass> &passes, const std::vector<int> &bands, int streams);
 
     std::shared_ptr<Backend> backend_;
-    bool exact_, failed_ = false;
+    conv::Kind kind_;
+    bool failed_ = false;
     std::unique_ptr<predictor::Machine> machine_;
     std::unique_ptr<conv::Runner> runner_;
     std::vector<Stored> layers_;

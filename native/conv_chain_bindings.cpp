@@ -31,6 +31,16 @@ Trunk parse_trunk(const std::string &name) {
     throw std::invalid_argument("a layer is apart, or begins a trunk, or joins it, not '" + name + "'");
 }
 
+conv::Kind parse_kind(const std::string &name) {
+    if (name == "tf32")
+        return conv::Kind::rounded;
+    if (name == "f16")
+        return conv::Kind::halves;
+    if (name == "f32")
+        return conv::Kind::exact;
+    throw std::invalid_argument("products are tf32, f16 or f32, not '" + name + "'");
+}
+
 const float *values_of(const std::optional<Vector> &vector, int64_t wanted, const char *what) {
     if (!vector)
         return nullptr;
@@ -82,13 +92,15 @@ void bind_conv_chain(nb::module_ &module) {
     nb::class_<ConvChain>(module, "ConvChain", "Convolutions one after the other as kernels of their own.")
         .def(
             "__init__",
-            [](ConvChain *chain, std::shared_ptr<Backend> backend, bool exact, std::optional<int> emulated) {
+            [](ConvChain *chain, std::shared_ptr<Backend> backend, const std::string &products,
+               std::optional<int> emulated) {
+                const conv::Kind kind = parse_kind(products);
                 nb::gil_scoped_release release;
-                new (chain) ConvChain(std::move(backend), exact, emulated);
+                new (chain) ConvChain(std::move(backend), kind, emulated);
             },
-            "backend"_a, nb::kw_only(), "exact"_a = false, "emulated"_a = nb::none(),
-            "`exact`: products keep all bits of float32; `emulated`: loops on the CPU for so many processors, for "
-            "tests.")
+            "backend"_a, "products"_a, nb::kw_only(), "emulated"_a = nb::none(),
+            "`products`: tf32, f16, or f32, which keep all bits; `emulated`: loops on the CPU for so many "
+            "processors, for tests.")
         .def_static("fits", &ConvChain::fits, "backend"_a, "Whether this device runs such kernels.")
         .def("add", &add_layer, "matrices"_a, "bias"_a.none(), nb::kw_only(), "dilation"_a = 1, "stride"_a = 1,
              "frequency"_a.none() = nb::none(), "magnitude"_a.none() = nb::none(), "trunk"_a = "apart",

@@ -17,6 +17,11 @@ from .failures import native_failures
 FloatArray = NDArray[np.float32]
 
 Trunk = Literal["apart", "begins", "joins"]
+Products = Literal["tf32", "f16", "f32"]
+
+USUAL_PRODUCTS: Products = "f16"
+"""How factors are rounded as a rule. Both float16 and TF32 have 10 bits of mantissa; float16 is twice as fast, and
+sums are float32 with either. What lies beyond its range (65504) is cut off."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +61,23 @@ class ConvChain:
     on which others take part, nor on where its sequence is cut.
     """
 
-    def __init__(self, engine: Engine, *, emulated: int | None = None) -> None:
+    def __init__(
+        self, engine: Engine, products: Products | None = None, *, emulated: int | None = None
+    ) -> None:
         """Begin a chain without layers.
 
         Args:
-            engine: its device. Where that keeps all bits of products, the chain does.
+            engine: its device.
+            products: how factors are rounded; None keeps all bits where the engine does, else `USUAL_PRODUCTS`.
             emulated: loops on the CPU that stand for so many processors of a GPU: for tests.
 
         Raises:
             EngineError: the device has no such kernels; `fits` tells beforehand.
         """
         with native_failures():
-            self._chain = _native.ConvChain(engine.backend, exact=engine.exact, emulated=emulated)
+            self._chain = _native.ConvChain(
+                engine.backend, products or ("f32" if engine.exact else USUAL_PRODUCTS), emulated=emulated
+            )
 
     @staticmethod
     def fits(engine: Engine) -> bool:
