@@ -19,21 +19,23 @@ __global__ void __launch_bounds__(tile_threads, kind == Kind::exact ? 2 : reside
     TileProduct<Own, CudaTile<Own>>(tile, pass, reinterpret_cast<float *>(shared_of_product)).run();
 }
 
+template <Kind kind>
 __global__ void __launch_bounds__(narrow_rows) narrow_kernel(const __grid_constant__ Pass pass) {
     extern __shared__ float4 shared_of_narrow[];
     const CudaBlock block;
-    NarrowProduct<CudaBlock>(block, pass, reinterpret_cast<float *>(shared_of_narrow)).run();
+    NarrowProduct<kind, CudaBlock>(block, pass, reinterpret_cast<float *>(shared_of_narrow)).run();
 }
 
 inline constexpr int keeping_threads = 64;
 
 // Blocks go over channels, streams and jobs.
+template <class Number>
 __global__ void __launch_bounds__(keeping_threads) keep_kernel(const Keeping *jobs, const int32_t *lanes) {
     const Keeping job = jobs[blockIdx.z];
     const int stream = static_cast<int>(blockIdx.y);
     const int channel = static_cast<int>(blockIdx.x * keeping_threads + threadIdx.x);
     if (channel < job.inputs)
-        keep(job, stream, lanes[stream], channel);
+        keep<Number>(job, stream, lanes[stream], channel);
 }
 
 }  // namespace ggtts::conv

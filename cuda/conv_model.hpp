@@ -14,7 +14,7 @@ namespace ggtts::conv {
 // A warp multiplies with chunks of so many inputs of one tap, which lie as its lanes read them:
 // [chunk][tap][group of outputs][half of the chunk][lane][4].
 inline constexpr int chunk_width = 32;
-inline constexpr int halves_of_chunk = 2;
+inline constexpr int halves_of_chunk = 2, half_width = chunk_width / halves_of_chunk;
 inline constexpr int group_width = 8;  // outputs
 inline constexpr int group_floats = chunk_width * group_width;
 
@@ -35,15 +35,15 @@ inline constexpr int band = 16;
 inline constexpr int steps_ahead = GGTTS_CONV_AHEAD;
 inline constexpr int weight_rooms = steps_ahead + 1;
 
-// What products are made of: the factors as float32 with 10 bits of mantissa each; as float16; or all bits of
-// float32, in three products.
+// What products are made of: float32 of which 10 bits of mantissa are read; float16; or all bits of float32, in
+// three products. Weights, inputs and memory are stored as what is read.
 enum class Kind { rounded, halves, exact };
 
-constexpr int weight_bytes(Kind kind) {
+constexpr int number_bytes(Kind kind) {
     return kind == Kind::halves ? 2 : 4;
 }
 constexpr int weight_room_floats(Kind kind) {
-    return groups_of_tile * group_floats * weight_bytes(kind) / 4;
+    return groups_of_tile * group_floats * number_bytes(kind) / 4;
 }
 
 // Sums are made of segments of the inputs, of about so many steps (a chunk of a tap), whoever computes them.
@@ -79,12 +79,13 @@ struct Layer {
 struct Pass {
     Layer layer;
     int streams, time;
-    const float *x;        // [streams][time][inputs]
-    const float *memory;   // [lanes][past][inputs]; null: zeros
+    const void *x;         // [streams][time][inputs]
+    const void *memory;    // [lanes][past][inputs]; null: zeros
     const int32_t *lanes;  // [streams], where each stream has its memory
     const float *trunk;    // [streams][time][outputs], added to the result; null: nothing
     float *raw;            // [streams][time][outputs], the result; null: not wanted. May be the trunk
-    float *active;         // the same behind the snake; null: not wanted
+    void *active;          // the same behind the snake, as the next layer reads it; null: not wanted
+    float *results;        // the same for the host; null: not wanted
     float *partials;       // [tiles][segments][values of a tile], or [tiles][...] where one block has them all
     uint32_t *arrived;     // [tiles], zeros
     int split;             // how many blocks share the segments of a tile
@@ -101,7 +102,7 @@ struct Shape {
     static constexpr int bands = bands_;
     static constexpr int rows = warps_down * bands * band;
     static constexpr int values = bands * groups_of_warp * 4;  // of a lane
-    static constexpr int group_bytes = group_floats * weight_bytes(kind);
+    static constexpr int group_bytes = group_floats * number_bytes(kind);
 };
 
 constexpr int row_tiles(int rows, int tile_rows) {
@@ -127,7 +128,7 @@ inline constexpr int result_stride = tile_outputs + 8;
 // Floats of shared memory: weights, inputs, and where the rows of inputs come from; later the results.
 constexpr int64_t shared_floats(const Layer &layer, Kind kind, int tile_rows, int rows) {
     const int64_t inputs = static_cast<int64_t>(weight_rooms) * weight_room_floats(kind) +
-                           static_cast<int64_t>(input_rooms(layer.taps)) * rows * chunk_width +
+                           static_cast<int64_t>(input_rooms(layer.taps)) * rows * chunk_width * number_bytes(kind) / 4 +
                            (rows + 3) / 4 * 4;
     const int64_t results = static_cast<int64_t>(tile_rows) * result_stride;
     return inputs > results ? inputs : results;
@@ -146,8 +147,8 @@ constexpr int64_t narrow_floats(const Layer &layer) {
 
 // What streams keep of a layer's inputs for their next run.
 struct Keeping {
-    const float *x;  // [streams][time][inputs]
-    float *memory;   // [lanes][past][inputs]
+    const void *x;  // [streams][time][inputs]
+    void *memory;   // [lanes][past][inputs]
     int inputs, past, time;
 };
 

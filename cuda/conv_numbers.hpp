@@ -36,6 +36,31 @@ GGTTS_ANYWHERE float within_halves(float value) {
     return value > most ? most : value < -most ? -most : value;
 }
 
+// How numbers are stored.
+template <Kind kind>
+struct Stored {
+    using Number = float;
+    static GGTTS_ANYWHERE float of(float value) { return value; }
+    static GGTTS_ANYWHERE float value(float number) { return number; }
+};
+template <>
+struct Stored<Kind::halves> {
+    using Number = uint16_t;
+    static GGTTS_ANYWHERE uint16_t of(float value) {
+        return static_cast<uint16_t>(pair_of_halves(within_halves(value), 0.0F));
+    }
+    static GGTTS_ANYWHERE float value(uint16_t number) { return predictor::float_of_half(number); }
+};
+
+GGTTS_ANYWHERE void store_four(const Floats &values, float *target) {
+    *reinterpret_cast<Floats *>(target) = values;
+}
+GGTTS_ANYWHERE void store_four(const Floats &values, uint16_t *target) {
+    *reinterpret_cast<TwoWords *>(target) = {
+        {pair_of_halves(within_halves(values.at[0]), within_halves(values.at[1])),
+         pair_of_halves(within_halves(values.at[2]), within_halves(values.at[3]))}};
+}
+
 // sin^2, with a period of pi: what is left of x behind whole periods, and a Taylor polynomial.
 GGTTS_ANYWHERE float squared_sine(float x) {
     const float periods = rintf(x * 0.318309886F);

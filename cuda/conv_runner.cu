@@ -27,6 +27,16 @@ Product product_of(int bands) {
     return bands == 2 ? product_kernel<kind, 2> : product_kernel<kind, 1>;
 }
 
+const void *narrow_of(Kind kind) {
+    return kind == Kind::halves ? reinterpret_cast<const void *>(narrow_kernel<Kind::halves>)
+                                : reinterpret_cast<const void *>(narrow_kernel<Kind::exact>);
+}
+
+const void *keep_of(Kind kind) {
+    return kind == Kind::halves ? reinterpret_cast<const void *>(keep_kernel<uint16_t>)
+                                : reinterpret_cast<const void *>(keep_kernel<float>);
+}
+
 const void *product_of(Kind kind, int bands) {
     switch (kind) {
         case Kind::exact:
@@ -48,7 +58,7 @@ public:
           shared_limit_(shared_limit) {
         for (int bands = 1; bands <= most_bands(kind); bands *= 2)
             allow(product_of(kind, bands));
-        allow(reinterpret_cast<const void *>(narrow_kernel));
+        allow(narrow_of(kind));
     }
 
     int processors() const override { return processors_; }
@@ -67,7 +77,7 @@ public:
         check(cudaSetDevice(index_), "the device");
         const int blocks = row_tiles(pass.time, narrow_rows) * pass.streams;
         void *arguments[] = {const_cast<Pass *>(&pass)};
-        launch(reinterpret_cast<const void *>(narrow_kernel), dim3(static_cast<unsigned>(blocks)), narrow_rows,
+        launch(narrow_of(kind_), dim3(static_cast<unsigned>(blocks)), narrow_rows,
                arguments, narrow_floats(pass.layer));
     }
 
@@ -76,7 +86,7 @@ public:
         const dim3 blocks(static_cast<unsigned>(row_tiles(most_inputs, keeping_threads)),
                           static_cast<unsigned>(streams), static_cast<unsigned>(count));
         void *arguments[] = {&jobs, &lanes};
-        launch(reinterpret_cast<const void *>(keep_kernel), blocks, keeping_threads, arguments, 0);
+        launch(keep_of(kind_), blocks, keeping_threads, arguments, 0);
     }
 
 private:

@@ -6,8 +6,11 @@
 namespace ggtts::conv {
 
 // `narrow_rows` positions of one stream, one for each thread. Blocks go over the streams, and within them.
-template <class Block>
+template <Kind kind, class Block>
 class NarrowProduct {
+    using Numbers = Stored<kind>;
+    using Number = typename Numbers::Number;
+
 public:
     GGTTS_ANYWHERE NarrowProduct(const Block &block, const Pass &pass, float *shared)
         : block_(block), pass_(pass), inputs_(shared) {
@@ -42,8 +45,8 @@ private:
         const int past = pass_.layer.past(), position = first_ + row;
         const int source = position >= past ? stream_ * pass_.time + position - past
                                             : ~(pass_.lanes[stream_] * past + position);
-        const float *found = input_row(pass_, source);
-        return found == nullptr ? 0.0F : found[channel];
+        const Number *found = input_row<Number>(pass_, source);
+        return found == nullptr ? 0.0F : Numbers::value(found[channel]);
     }
 
     GGTTS_ANYWHERE float sum(int row, int output) const {
@@ -73,11 +76,14 @@ private:
         if (pass_.trunk != nullptr)
             value = pass_.trunk[at] + value;
         if (pass_.raw != nullptr)
-            pass_.raw[at] = layer.limited ? limit(value) : value;
+            pass_.raw[at] = value;
         if (layer.frequency != nullptr)
             value = snake(value, layer.frequency[output], layer.magnitude[output]);
+        value = layer.limited ? limit(value) : value;
         if (pass_.active != nullptr)
-            pass_.active[at] = layer.limited ? limit(value) : value;
+            static_cast<Number *>(pass_.active)[at] = Numbers::of(value);
+        if (pass_.results != nullptr)
+            pass_.results[at] = value;
     }
 
     // What is no number stays so.
@@ -91,12 +97,15 @@ private:
 
 // Moves the memory of one stream on: its last inputs, one channel for each thread. With few new ones the older
 // move to the front; a thread reads some before it writes them, and in their order.
+template <class Number>
 GGTTS_ANYWHERE void keep(const Keeping &keeping, int stream, int lane, int channel) {
     constexpr int together = 8;
-    float *memory = keeping.memory + static_cast<int64_t>(lane) * keeping.past * keeping.inputs + channel;
-    const float *x = keeping.x + static_cast<int64_t>(stream) * keeping.time * keeping.inputs + channel;
+    Number *memory = static_cast<Number *>(keeping.memory) +
+                     static_cast<int64_t>(lane) * keeping.past * keeping.inputs + channel;
+    const Number *x = static_cast<const Number *>(keeping.x) +
+                      static_cast<int64_t>(stream) * keeping.time * keeping.inputs + channel;
     for (int first = 0; first < keeping.past; first += together) {
-        float values[together];
+        Number values[together];
 #pragma unroll
         for (int i = 0; i < together; ++i) {
             const int position = first + i + keeping.time;  // in memory and x as one sequence

@@ -24,7 +24,7 @@ struct Registers {
     float totals[Shape::exact ? Shape::bands : 1][groups_of_warp][4];
     Floats rows[Shape::bands][2], columns;
     TwoWords row_halves[Shape::bands][2], column_halves;
-    int places[Shape::bands][2];  // where it reads in the inputs for the first tap
+    int places[Shape::bands][2];  // the rows that it reads for the first tap
 };
 
 // Which positions and outputs a block computes, of which segments.
@@ -74,10 +74,12 @@ struct TilePlace {
 };
 
 // Where a row of inputs begins; null: zeros.
-GGTTS_ANYWHERE const float *input_row(const Pass &pass, int source) {
+template <class Number>
+GGTTS_ANYWHERE const Number *input_row(const Pass &pass, int source) {
+    const auto *x = static_cast<const Number *>(pass.x), *memory = static_cast<const Number *>(pass.memory);
     if (source >= 0)
-        return pass.x + static_cast<int64_t>(source) * pass.layer.inputs;
-    return pass.memory == nullptr ? nullptr : pass.memory + static_cast<int64_t>(~source) * pass.layer.inputs;
+        return x + static_cast<int64_t>(source) * pass.layer.inputs;
+    return memory == nullptr ? nullptr : memory + static_cast<int64_t>(~source) * pass.layer.inputs;
 }
 
 // A step: a chunk of inputs at a tap.
@@ -97,6 +99,9 @@ struct Step {
 // `Tile` is what a GPU or its emulation does for the threads of a block: see cuda_conv.cuh.
 template <class Shape, class Tile>
 class TileProduct {
+    using Numbers = Stored<Shape::kind>;
+    using Number = typename Numbers::Number;
+
 public:
     GGTTS_ANYWHERE TileProduct(Tile &tile, const Pass &pass, float *shared)
         : tile_(tile),
@@ -104,7 +109,7 @@ public:
           place_(TilePlace::of(pass, tile.block(), Shape())),
           results_(shared),
           weights_(reinterpret_cast<uint8_t *>(shared)),
-          inputs_(shared + weight_rooms * weight_room_floats(Shape::kind)),
+          inputs_(reinterpret_cast<Number *>(shared + weight_rooms * weight_room_floats(Shape::kind))),
           sources_(reinterpret_cast<int *>(inputs_ + input_rooms(pass.layer.taps) * pass.row_room * chunk_width)),
           input_rows_(place_.inputs(pass, Shape::rows)) {}
 
@@ -118,8 +123,7 @@ public:
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     const int row = first_row_of(warp) + index * band + i * 8 + lane / 4;
-                    const int at = place_.place_of(pass_, row);
-                    own.places[index][i] = at * chunk_width + at % 2 * 16 + lane % 4 * 4;
+                    own.places[index][i] = place_.place_of(pass_, row);
                 }
             }
             clear(own.sums);
@@ -199,7 +203,7 @@ private:
     GGTTS_ANYWHERE uint8_t *weights_of(const Step &step) const {
         return weights_ + step.number % weight_rooms * groups_of_tile * Shape::group_bytes;
     }
-    GGTTS_ANYWHERE float *room_of(const Step &step) const {
+    GGTTS_ANYWHERE Number *room_of(const Step &step) const {
         return inputs_ + step.room * pass_.row_room * chunk_width;
     }
 
@@ -213,48 +217,52 @@ private:
         constexpr int words_of_group = Shape::group_bytes / 16;
         tile_.template spread_at_most<groups_of_tile * words_of_group>(
             groups * words_of_group,
-            [&](int word) { tile_.copy_four(target + word * 16, source + word * 16, true); });
+            [&](int word) { tile_.copy_words(target + word * 16, source + word * 16, true); });
     }
 
-    // Halves of odd rows change places, so that neighbouring rows lie in different banks.
+    // The halves of some rows change places, so that those of rows that are read together lie in different
+    // banks: neighbours of 128 bytes each, or four of 64.
+    static GGTTS_ANYWHERE int swapped(int row) { return sizeof(Number) == 4 ? row & 1 : row >> 1 & 1; }
+
     GGTTS_ANYWHERE void request_inputs(const Step &step) {
-        constexpr int words_of_row = chunk_width / 4;
+        constexpr int word = 16 / sizeof(Number), words_of_row = chunk_width / word;
         const Layer &layer = pass_.layer;
-        float *room = room_of(step);
+        Number *room = room_of(step);
         const int first = step.chunk * chunk_width;
-        if (layer.inputs % 4 == 0) {
+        if (layer.inputs % word == 0) {
             tile_.spread_in_fours(
                 input_rows_ * words_of_row, [&](int index) { return sources_[index / words_of_row]; },
                 [&](int index, int from) {
-                    const int row = index / words_of_row, word = index % words_of_row;
-                    const int channel = first + word * 4;
-                    const float *source = input_row(pass_, from);
+                    const int row = index / words_of_row, place = index % words_of_row;
+                    const int channel = first + place * word;
+                    const Number *source = input_row<Number>(pass_, from);
                     const bool exists = source != nullptr && channel < layer.inputs;
-                    tile_.copy_four(room + row * chunk_width + (word ^ row % 2 * 4) * 4,
-                                    exists ? source + channel : pass_.x, exists);
+                    const int target = place ^ swapped(row) * (words_of_row / halves_of_chunk);
+                    tile_.copy_words(room + row * chunk_width + target * word,
+                                     exists ? source + channel : pass_.x, exists);
                 });
         } else {
             tile_.spread(input_rows_ * chunk_width, [&](int index) {
                 const int row = index / chunk_width, place = index % chunk_width, channel = first + place;
-                const float *source = input_row(pass_, sources_[row]);
+                const Number *source = input_row<Number>(pass_, sources_[row]);
                 const bool exists = source != nullptr && channel < layer.inputs;
-                tile_.copy_one(room + row * chunk_width + (place ^ row % 2 * 16),
-                               exists ? source + channel : pass_.x, exists);
+                room[row * chunk_width + (place ^ swapped(row) * half_width)] = exists ? source[channel] : Number{};
             });
         }
     }
 
-    GGTTS_ANYWHERE void multiply_step(const float *inputs, int shift, const uint8_t *weights) {
-        const float *shifted = inputs + shift * chunk_width;
-        const int swapped = shift % 2 * 16;
+    GGTTS_ANYWHERE void multiply_step(const Number *inputs, int shift, const uint8_t *weights) {
 #pragma unroll
         for (int half = 0; half < halves_of_chunk; ++half) {
-            tile_.each([&](int, int, Registers<Shape> &own) {
+            tile_.each([&](int, int lane, Registers<Shape> &own) {
 #pragma unroll
                 for (int index = 0; index < Shape::bands; ++index) {
 #pragma unroll
-                    for (int i = 0; i < 2; ++i)
-                        load_row(own, index, i, shifted + (own.places[index][i] ^ (half * 16 ^ swapped)));
+                    for (int i = 0; i < 2; ++i) {
+                        const int row = own.places[index][i] + shift;
+                        load_row(own, index, i,
+                                 inputs + row * chunk_width + (half ^ swapped(row)) * half_width + lane % 4 * 4);
+                    }
                 }
             });
 #pragma unroll
@@ -262,19 +270,18 @@ private:
                 tile_.each([&](int warp, int lane, Registers<Shape> &own) {
                     const int column = warp % warps_across * groups_of_warp + group;
                     load_column(own, weights + (column * halves_of_chunk + half) * Shape::group_bytes / 2 +
-                                         lane * 4 * weight_bytes(Shape::kind));
+                                         lane * 4 * static_cast<int>(sizeof(Number)));
                 });
                 multiply_group(group);
             }
         }
     }
 
-    static GGTTS_ANYWHERE void load_row(Registers<Shape> &own, int index, int i, const float *source) {
-        const Floats values = *reinterpret_cast<const Floats *>(source);
+    static GGTTS_ANYWHERE void load_row(Registers<Shape> &own, int index, int i, const Number *source) {
         if constexpr (Shape::kind == Kind::halves) {
-            own.row_halves[index][i] = {{pair_of_halves(values.at[0], values.at[1]),
-                                         pair_of_halves(values.at[2], values.at[3])}};
+            own.row_halves[index][i] = *reinterpret_cast<const TwoWords *>(source);
         } else {
+            const Floats values = *reinterpret_cast<const Floats *>(source);
 #pragma unroll
             for (int j = 0; j < 4; ++j)
                 own.rows[index][i].at[j] = Shape::exact ? values.at[j] : rounded(values.at[j]);
@@ -479,8 +486,6 @@ private:
         }
         if (pass_.raw != nullptr)
             *reinterpret_cast<Floats *>(pass_.raw + at) = values;
-        if (pass_.active == nullptr)
-            return;
         if (layer.frequency != nullptr) {
             const Floats frequency = load_four(layer.frequency + column);
             const Floats magnitude = load_four(layer.magnitude + column);
@@ -488,10 +493,10 @@ private:
             for (int i = 0; i < 4; ++i)
                 values.at[i] = snake(values.at[i], frequency.at[i], magnitude.at[i]);
         }
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            values.at[i] = Shape::kind == Kind::halves ? within_halves(values.at[i]) : values.at[i];
-        *reinterpret_cast<Floats *>(pass_.active + at) = values;
+        if (pass_.active != nullptr)
+            store_four(values, static_cast<Number *>(pass_.active) + at);
+        if (pass_.results != nullptr)
+            store_four(values, pass_.results + at);
     }
 
     // The same for rows of any length.
@@ -510,7 +515,9 @@ private:
             if (layer.frequency != nullptr)
                 value = snake(value, layer.frequency[column], layer.magnitude[column]);
             if (pass_.active != nullptr)
-                pass_.active[at] = Shape::kind == Kind::halves ? within_halves(value) : value;
+                static_cast<Number *>(pass_.active)[at] = Numbers::of(value);
+            if (pass_.results != nullptr)
+                pass_.results[at] = value;
         });
     }
 
@@ -519,7 +526,7 @@ private:
     const TilePlace place_;
     float *results_;
     uint8_t *weights_;
-    float *inputs_;
+    Number *inputs_;
     int *sources_;
     const int input_rows_;
 };

@@ -1,7 +1,5 @@
 #include "conv_weights.hpp"
 
-#include <ggml.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -29,7 +27,7 @@ std::vector<uint8_t> narrow_weights(const Layer &layer, const float *matrices) {
 
 void store(float value, Kind kind, int place, uint8_t *group) {
     if (kind == Kind::halves) {
-        const ggml_fp16_t half = ggml_fp32_to_fp16(within_halves(value));
+        const uint16_t half = Stored<Kind::halves>::of(value);
         std::memcpy(group + place * sizeof half, &half, sizeof half);
     } else {
         value = kind == Kind::exact ? value : upper_part(value);
@@ -42,8 +40,8 @@ void store(float value, Kind kind, int place, uint8_t *group) {
 std::vector<uint8_t> packed_weights(const Layer &layer, const float *matrices, Kind kind) {
     if (layer.narrow())
         return narrow_weights(layer, matrices);
-    constexpr int half_floats = group_floats / halves_of_chunk, half_width = chunk_width / halves_of_chunk;
-    const int rows = layer.chunks() * layer.taps * layer.groups(), bytes = group_floats * weight_bytes(kind);
+    constexpr int half_floats = group_floats / halves_of_chunk;
+    const int rows = layer.chunks() * layer.taps * layer.groups(), bytes = group_floats * number_bytes(kind);
     std::vector<uint8_t> values(static_cast<size_t>(rows) * bytes);
     for (int row = 0; row < rows; ++row) {
         const int group = row % layer.groups(), tap = row / layer.groups() % layer.taps;

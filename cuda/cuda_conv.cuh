@@ -91,18 +91,11 @@ public:
 #endif
     }
 
-    // Copies 16 bytes, or four; zeros where nothing exists.
-    __device__ __forceinline__ void copy_four(void *target, const void *source, bool exists) const {
+    // Copies 16 bytes; zeros where nothing exists.
+    __device__ __forceinline__ void copy_words(void *target, const void *source, bool exists) const {
 #if __CUDA_ARCH__ >= 800
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(target)), "l"(source),
                      "r"(exists ? 16 : 0)
-                     : "memory");
-#endif
-    }
-    __device__ __forceinline__ void copy_one(float *target, const float *source, bool exists) const {
-#if __CUDA_ARCH__ >= 800
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(target)), "l"(source),
-                     "r"(exists ? 4 : 0)
                      : "memory");
 #endif
     }

@@ -80,8 +80,13 @@ public:
         }
     }
 
-    void copy_four(void *target, const void *source, bool exists) const { copy(target, source, exists, 16); }
-    void copy_one(void *target, const void *source, bool exists) const { copy(target, source, exists, 4); }
+    void copy_words(void *target, const void *source, bool exists) const {
+        constexpr size_t bytes = 16;
+        if (exists)
+            std::memcpy(target, source, bytes);
+        else
+            std::memset(target, 0, bytes);
+    }
     void commit() const {}
     template <int newer>
     void arrive() const {}
@@ -94,13 +99,6 @@ public:
 private:
     Registers<Shape> &own(int warp, int lane) {
         return own_[static_cast<size_t>(warp * lanes_of_warp + lane)];
-    }
-
-    static void copy(void *target, const void *source, bool exists, size_t bytes) {
-        if (exists)
-            std::memcpy(target, source, bytes);
-        else
-            std::memset(target, 0, bytes);
     }
 
     static constexpr bool halves = Shape::kind == Kind::halves;
@@ -183,15 +181,22 @@ public:
         const int blocks = row_tiles(pass.time, narrow_rows) * pass.streams;
         for (int index = 0; index < blocks; ++index) {
             const EmulatedBlock block(index);
-            NarrowProduct<EmulatedBlock>(block, pass, shared.data()->at).run();
+            if (kind_ == Kind::halves)
+                NarrowProduct<Kind::halves, EmulatedBlock>(block, pass, shared.data()->at).run();
+            else
+                NarrowProduct<Kind::exact, EmulatedBlock>(block, pass, shared.data()->at).run();
         }
     }
 
     void keep(const Keeping *jobs, int count, int, int streams, const int32_t *lanes) override {
         for (int job = 0; job < count; ++job) {
             for (int stream = 0; stream < streams; ++stream) {
-                for (int channel = 0; channel < jobs[job].inputs; ++channel)
-                    conv::keep(jobs[job], stream, lanes[stream], channel);
+                for (int channel = 0; channel < jobs[job].inputs; ++channel) {
+                    if (kind_ == Kind::halves)
+                        conv::keep<uint16_t>(jobs[job], stream, lanes[stream], channel);
+                    else
+                        conv::keep<float>(jobs[job], stream, lanes[stream], channel);
+                }
             }
         }
     }

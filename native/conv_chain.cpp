@@ -36,6 +36,10 @@ Layer shape_of(const ChainLayer &layer, conv::Kind kind) {
     return shape;
 }
 
+ggml_type type_of(conv::Kind kind) {
+    return kind == conv::Kind::halves ? GGML_TYPE_F16 : GGML_TYPE_F32;
+}
+
 void require(bool holds, const std::string &what) {
     if (!holds)
         throw std::invalid_argument(what);
@@ -147,8 +151,8 @@ const float *ConvChain::upload_vector(const float *values, int count, int repeat
     return reinterpret_cast<const float *>(upload(bytes));
 }
 
-std::vector<float *> ConvChain::memories(const State &state, const std::vector<int32_t> &lanes) const {
-    std::vector<float *> found;
+std::vector<void *> ConvChain::memories(const State &state, const std::vector<int32_t> &lanes) const {
+    std::vector<void *> found;
     const auto [lowest, highest] = std::minmax_element(lanes.begin(), lanes.end());
     int number = 0;
     for (const Stored &stored : layers_) {
@@ -158,17 +162,18 @@ std::vector<float *> ConvChain::memories(const State &state, const std::vector<i
             continue;
         }
         ggml_tensor *tensor = state.find(std::to_string(number++));
-        require(tensor->type == GGML_TYPE_F32 && tensor->ne[0] == layer.inputs && tensor->ne[1] == layer.past(),
-                "the memory of layer " + std::to_string(found.size()) + " has another shape");
+        require(tensor->type == type_of(kind_) && tensor->ne[0] == layer.inputs && tensor->ne[1] == layer.past(),
+                "the memory of layer " + std::to_string(found.size()) + " has another shape or type");
         require(*lowest >= 0 && *highest < tensor->ne[2], "a lane that the memory does not have");
-        found.push_back(static_cast<float *>(tensor->data));
+        found.push_back(tensor->data);
     }
     return found;
 }
 
 // What each layer reads and writes. Inputs that streams keep a part of stay until the end.
-std::vector<Pass> ConvChain::passes(const float *x, const std::vector<float *> &memory, int streams, int time,
+std::vector<Pass> ConvChain::passes(const void *x, const std::vector<void *> &memory, int streams, int time,
                                     Room &room) const {
+    const auto numbers = [this](int64_t count) { return (count * conv::number_bytes(kind_) + 3) / 4; };
     int64_t widest_trunk = 0, widest_passing = 0, rows = static_cast<int64_t>(streams) * time;
     const auto passes_on = [&](size_t i) { return i + 1 < layers_.size() && layers_[i + 1].layer.past() == 0; };
     for (size_t i = 0; i < layers_.size(); ++i) {
@@ -177,7 +182,7 @@ std::vector<Pass> ConvChain::passes(const float *x, const std::vector<float *> &
         widest_passing = std::max(widest_passing, passes_on(i) ? size : 0);
         rows *= layers_[i].layer.stride;
     }
-    float *trunk = room.take(widest_trunk), *passing = room.take(widest_passing);
+    float *trunk = room.take(widest_trunk), *passing = room.take(numbers(widest_passing));
     std::vector<Pass> passes;
     for (size_t i = 0; i < layers_.size(); ++i) {
         const Stored &stored = layers_[i];
@@ -191,7 +196,9 @@ std::vector<Pass> ConvChain::passes(const float *x, const std::vector<float *> &
         pass.trunk = stored.trunk == Trunk::joins ? trunk : nullptr;
         pass.raw = stored.trunk_lasts ? trunk : nullptr;
         const int64_t size = static_cast<int64_t>(streams) * time * stored.layer.outputs;
-        pass.active = passes_on(i) ? passing : room.take(size);
+        const bool last = i + 1 == layers_.size();
+        pass.results = last ? room.take(size) : nullptr;
+        pass.active = last ? nullptr : passes_on(i) ? passing : room.take(numbers(size));
         pass.split = 1;
         passes.push_back(pass);
         x = pass.active;
@@ -233,7 +240,7 @@ void ConvChain::cut(std::vector<Pass> &passes, std::vector<int> &bands, Room &ro
 int64_t ConvChain::need(int streams, int time) const {
     Room counting(nullptr);
     std::vector<int> bands;
-    std::vector<Pass> all = passes(nullptr, std::vector<float *>(layers_.size()), streams, time, counting);
+    std::vector<Pass> all = passes(nullptr, std::vector<void *>(layers_.size()), streams, time, counting);
     cut(all, bands, counting);
     return counting.used();
 }
@@ -248,7 +255,7 @@ void ConvChain::reserve(int64_t floats) {
     room_floats_ = floats;
 }
 
-void ConvChain::upload_request(const std::vector<Pass> &passes, const std::vector<float *> &memory,
+void ConvChain::upload_request(const std::vector<Pass> &passes, const std::vector<void *> &memory,
                                const std::vector<int32_t> &lanes) {
     job_count_ = job_inputs_ = 0;
     for (size_t i = 0; i < passes.size(); ++i) {
@@ -279,9 +286,9 @@ void ConvChain::run(const State &x, int time, const State &memory, const std::ve
     const ggml_tensor *input = x.find("x");
     const auto streams = static_cast<int>(lanes.size());
     require(!layers_.empty() && streams > 0 && time > 0, "a chain without layers, streams or positions");
-    require(input->type == GGML_TYPE_F32 && ggml_nelements(input) >= static_cast<int64_t>(inputs()) * time * streams,
-            "the inputs are too few, or no float32");
-    const std::vector<float *> kept = memories(memory, lanes);
+    require(input->type == type_of(kind_) && ggml_nelements(input) >= static_cast<int64_t>(inputs()) * time * streams,
+            "the inputs are too few, or of another type");
+    const std::vector<void *> kept = memories(memory, lanes);
     std::lock_guard lock(backend_->compute_mutex());
     if (failed_)
         throw DeviceError("the kernels of convolutions failed before");
@@ -302,11 +309,11 @@ void ConvChain::run(const State &x, int time, const State &memory, const std::ve
         }
         Room room(room_);
         std::vector<int> bands;
-        std::vector<Pass> all = passes(static_cast<const float *>(input->data), kept, streams, time, room);
+        std::vector<Pass> all = passes(input->data, kept, streams, time, room);
         cut(all, bands, room);
         upload_request(all, kept, lanes);
         launch(all, bands, streams);
-        machine_->download(host_results_, all.back().active, static_cast<size_t>(values) * sizeof(float));
+        machine_->download(host_results_, all.back().results, static_cast<size_t>(values) * sizeof(float));
         machine_->finish();
         std::memcpy(results, host_results_, static_cast<size_t>(values) * sizeof(float));
     } catch (const predictor::OutOfMemory &error) {

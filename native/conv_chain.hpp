@@ -46,7 +46,7 @@ public:
 
     // `time` more positions of some streams: "x" of a state begins with [inputs, time, streams] and lies on the
     // device of the backend; `memory` has one tensor for each layer with a past in their order, "0", "1", ...,
-    // [inputs, past, lanes]. A stream reads and renews what is kept in its lane. Fills `results`
+    // [inputs, past, lanes], float16 where products are, and else float32. A stream reads and renews what is kept in its lane. Fills `results`
     // [streams][time * factor][outputs].
     // Throws DeviceError, and std::invalid_argument for tensors of other shapes.
     void run(const State &x, int time, const State &memory, const std::vector<int32_t> &lanes, float *results);
@@ -63,13 +63,13 @@ private:
 
     const uint8_t *upload(const std::vector<uint8_t> &bytes);
     const float *upload_vector(const float *values, int count, int repeat);
-    std::vector<float *> memories(const State &state, const std::vector<int32_t> &lanes) const;
-    std::vector<conv::Pass> passes(const float *x, const std::vector<float *> &memory, int streams, int time,
+    std::vector<void *> memories(const State &state, const std::vector<int32_t> &lanes) const;
+    std::vector<conv::Pass> passes(const void *x, const std::vector<void *> &memory, int streams, int time,
                                    Room &room) const;
     void cut(std::vector<conv::Pass> &passes, std::vector<int> &bands, Room &room) const;
     int64_t need(int streams, int time) const;
     void reserve(int64_t floats);
-    void upload_request(const std::vector<conv::Pass> &passes, const std::vector<float *> &memory,
+    void upload_request(const std::vector<conv::Pass> &passes, const std::vector<void *> &memory,
                         const std::vector<int32_t> &lanes);
     void launch(const std::vector<conv::Pass> &passes, const std::vector<int> &bands, int streams);
 

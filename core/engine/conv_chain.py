@@ -59,6 +59,9 @@ class ConvChain:
 
     Any number of threads may use it; the device takes them one at a time. What a stream is computed to does not depend
     on which others take part, nor on where its sequence is cut.
+
+    Attributes:
+        dtype: of the inputs, and of what streams keep.
     """
 
     def __init__(
@@ -74,10 +77,10 @@ class ConvChain:
         Raises:
             EngineError: the device has no such kernels; `fits` tells beforehand.
         """
+        products = products or ("f32" if engine.exact else USUAL_PRODUCTS)
+        self.dtype = "f16" if products == "f16" else "f32"
         with native_failures():
-            self._chain = _native.ConvChain(
-                engine.backend, products or ("f32" if engine.exact else USUAL_PRODUCTS), emulated=emulated
-            )
+            self._chain = _native.ConvChain(engine.backend, products, emulated=emulated)
 
     @staticmethod
     def fits(engine: Engine) -> bool:

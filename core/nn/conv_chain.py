@@ -43,7 +43,11 @@ def transposed_layer(scope: WeightScope, *, stride: int, trunk: Trunk = "apart")
 
 
 class ChainedConvolutions:
-    """Layers one after the other, and what streams of them keep."""
+    """Layers one after the other, and what streams of them keep.
+
+    Attributes:
+        dtype: of the inputs, and of what streams keep.
+    """
 
     def __init__(self, kernels: ConvChain, layers: Iterable[ChainLayer]) -> None:
         """Bring the layers to the device, one by one.
@@ -52,6 +56,7 @@ class ChainedConvolutions:
             EngineError: the device has not enough memory.
         """
         self._kernels = kernels
+        self.dtype = kernels.dtype
         self._kept: list[tuple[int, int]] = []
         for layer in layers:
             kernels.add(layer)

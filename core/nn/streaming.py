@@ -72,7 +72,13 @@ class StreamState(Generic[Memories]):
     a dataclass of memories nested as the model is.
     """
 
-    def __init__(self, engine: Engine, describe: Callable[[Allocate], Memories], lanes: int = 1) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        describe: Callable[[Allocate], Memories],
+        lanes: int = 1,
+        dtype: str = "f32",
+    ) -> None:
         shapes: list[Shape] = []
 
         def note(shape: Shape) -> Memory:
@@ -81,7 +87,7 @@ class StreamState(Generic[Memories]):
 
         describe(note)
         self._describe = describe
-        layout = {str(index): ((*shape, lanes), "f32") for index, shape in enumerate(shapes)}
+        layout = {str(index): ((*shape, lanes), dtype) for index, shape in enumerate(shapes)}
         self._state = engine.state(layout)
 
     def view(self, graph: Graph, count: int = 1, chosen: Tensor | None = None) -> Memories:

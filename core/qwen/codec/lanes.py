@@ -46,8 +46,10 @@ class ConvolutionMemory:
     @classmethod
     def allocate(cls, engine: Engine, network: DecoderNetwork, lanes: int = 1) -> ConvolutionMemory:
         """Silence before so many streams begin. Raises EngineError when the device has not enough memory."""
-        chain = network.chain and StreamState(engine, network.chain.memory, lanes)
-        return cls(StreamState(engine, network.memory, lanes), chain)
+        operations, chain = StreamState(engine, network.memory, lanes), network.chain
+        if chain is None:
+            return cls(operations, None)
+        return cls(operations, StreamState(engine, chain.memory, lanes, chain.dtype))
 
     def zero(self) -> None:
         """Forget everything."""
@@ -233,14 +235,14 @@ class DecoderLanes:
             return _Decoding(width, graph.program({"samples": samples}), None)
         x = result(network.latents(codes, view.positions, view, memory, width.lanes))
         size = math.prod(x.shape)
-        latents = self._room_for(size)
+        latents = self._room_for(size, network.chain.dtype)
         graph.effect(x.reshape(size).copy_to(graph.use(latents["x"]).slice(0, 0, size)))
         return _Decoding(width, graph.program({}), latents)
 
-    def _room_for(self, size: int) -> State:
+    def _room_for(self, size: int, dtype: str) -> State:
         """Return a tensor "x" for at least so many values: the same one, as long as it is large enough."""
         if self._latents is None or self._latents["x"].shape[0] < size:
-            self._latents = self._engine.state({"x": ((size,), "f32")})
+            self._latents = self._engine.state({"x": ((size,), dtype)})
         return self._latents
 
     def _decode(

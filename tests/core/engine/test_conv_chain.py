@@ -23,6 +23,8 @@ KINDS = list(DEVIATIONS)
 SEVERAL = 16
 """How much larger a deviation may be behind several layers whose snakes make it larger (measured: 8)."""
 
+NUMBERS = {"f32": np.float32, "f16": np.float16}
+
 Array = np.ndarray
 
 
@@ -44,16 +46,16 @@ class Stream:
     def run(self, chain: ConvChain, memory: State, first: int, time: int) -> Array:
         """Return the outputs of some positions of all streams."""
         piece = np.ascontiguousarray(self.x[:, first : first + time], np.float32)
-        state = self.engine.state({"x": ((piece.size,), "f32")})
-        state.write("x", piece.reshape(-1))
+        state = self.engine.state({"x": ((piece.size,), chain.dtype)})
+        state.write("x", piece.reshape(-1).astype(NUMBERS[chain.dtype]))
         return chain.run(state, time, memory, self.lanes)
 
-    def memory(self) -> State:
-        """Return the memories on the device."""
-        layout = {str(i): (memory.shape[::-1], "f32") for i, memory in enumerate(self.memories)}
+    def memory(self, chain: ConvChain) -> State:
+        """Return the memories on the device, as a chain keeps them."""
+        layout = {str(i): (memory.shape[::-1], chain.dtype) for i, memory in enumerate(self.memories)}
         state = self.engine.state(layout or {"none": ((1,), "f32")})
         for number, memory in enumerate(self.memories):
-            state.write(str(number), memory)
+            state.write(str(number), memory.astype(NUMBERS[chain.dtype]))
         return state
 
 
@@ -163,13 +165,15 @@ def test_layers(engine: Engine, case: str, products: Products) -> None:
     inputs, outputs, taps, dilation, stride, streams, time = {**REAL, **ODD}[case]
     layer = make_layer(inputs, outputs, taps, dilation, stride=stride)
     stream = make_stream(engine, [layer], streams, time)
-    memory = stream.memory()
-    found = stream.run(build(engine, [layer], products), memory, 0, time)
+    chain = build(engine, [layer], products)
+    memory = stream.memory(chain)
+    found = stream.run(chain, memory, 0, time)
     assert deviation(found, expected(stream)) < DEVIATIONS[products]
     for number, before in enumerate(stream.memories):
         after = before.copy()
         after[stream.lanes] = np.concatenate([before[stream.lanes], stream.x], axis=1)[:, -before.shape[1] :]
-        assert same(memory.read(str(number)).reshape(after.shape), after)
+        kept = memory.read(str(number)).reshape(after.shape)
+        assert same(kept.astype(np.float32), after.astype(NUMBERS[chain.dtype]).astype(np.float32))
 
 
 def block(stride: int = 3) -> list[ChainLayer]:
@@ -189,7 +193,8 @@ def block(stride: int = 3) -> list[ChainLayer]:
 @pytest.mark.parametrize("products", KINDS)
 def test_a_chain(engine: Engine, products: Products) -> None:
     stream = make_stream(engine, block(), 3, 15)
-    found = stream.run(build(engine, block(), products), stream.memory(), 0, 15)
+    chain = build(engine, block(), products)
+    found = stream.run(chain, stream.memory(chain), 0, 15)
     assert deviation(found, expected(stream)) < SEVERAL * DEVIATIONS[products]
     assert np.abs(found).max() == 1
 
@@ -199,8 +204,10 @@ def test_a_chain(engine: Engine, products: Products) -> None:
 def test_pieces_are_the_whole_to_the_last_bit(engine: Engine, pieces: list[int], products: Products) -> None:
     """Whatever tiles there are, and whichever blocks compute the segments of one."""
     stream = make_stream(engine, block(), 2, 7)
-    whole = stream.run(build(engine, block(), products, processors=1), stream.memory(), 0, 7)
-    chain, memory, found, first = build(engine, block(), products, processors=200), stream.memory(), [], 0
+    chain, found, first = build(engine, block(), products, processors=1), [], 0
+    whole = stream.run(chain, stream.memory(chain), 0, 7)
+    chain = build(engine, block(), products, processors=200)
+    memory = stream.memory(chain)
     for time in pieces:
         found.append(stream.run(chain, memory, first, time))
         first += time
@@ -209,21 +216,22 @@ def test_pieces_are_the_whole_to_the_last_bit(engine: Engine, pieces: list[int],
 
 def test_streams_do_not_depend_on_each_other(engine: Engine) -> None:
     together = make_stream(engine, block(), 9, 5)
-    all_of_them = together.run(build(engine, block(), processors=20), together.memory(), 0, 5)
+    chain = build(engine, block(), processors=20)
+    all_of_them = together.run(chain, together.memory(chain), 0, 5)
     chain = build(engine, block(), processors=132)
     for number in (0, 4, 8):
         alone = Stream(
             engine, block(), together.x[number : number + 1], [together.lanes[number]], together.memories
         )
-        assert same(alone.run(chain, alone.memory(), 0, 5)[0], all_of_them[number])
+        assert same(alone.run(chain, alone.memory(chain), 0, 5)[0], all_of_them[number])
 
 
 def test_what_is_no_number_stays_in_its_stream(engine: Engine) -> None:
     stream = make_stream(engine, block(), 3, 6)
     chain = build(engine, block())
-    good = stream.run(chain, stream.memory(), 0, 6)
+    good = stream.run(chain, stream.memory(chain), 0, 6)
     stream.x[1, 2] = np.nan
-    bad = stream.run(chain, stream.memory(), 0, 6)
+    bad = stream.run(chain, stream.memory(chain), 0, 6)
     assert np.isnan(bad[1, -1]).all()
     assert same(bad[0], good[0])
     assert same(bad[2], good[2])
@@ -234,7 +242,7 @@ def test_a_large_run_follows_a_small_one(engine: Engine) -> None:
     for streams in (1, 70, 2):
         stream = make_stream(engine, layers, streams, 2, seed=streams)
         assert (
-            deviation(stream.run(chain, stream.memory(), 0, 2), expected(stream))
+            deviation(stream.run(chain, stream.memory(chain), 0, 2), expected(stream))
             < SEVERAL * DEVIATIONS[USUAL_PRODUCTS]
         )
 
@@ -255,13 +263,13 @@ def test_memory_that_does_not_fit(engine: Engine) -> None:
     layers = [make_layer(8, 12, 3)]
     chain, stream = build(engine, layers), make_stream(engine, layers, 2, 4)
     with pytest.raises(ValueError, match="a lane that the memory does not have"):
-        Stream(engine, layers, stream.x, [0, 9], stream.memories).run(chain, stream.memory(), 0, 4)
+        Stream(engine, layers, stream.x, [0, 9], stream.memories).run(chain, stream.memory(chain), 0, 4)
     shorter = [memory[:, 1:] for memory in stream.memories]
     with pytest.raises(ValueError, match="the memory of layer 0 has another shape"):
-        stream.run(chain, Stream(engine, layers, stream.x, stream.lanes, shorter).memory(), 0, 4)
-    state = engine.state({"x": ((7,), "f32")})
+        stream.run(chain, Stream(engine, layers, stream.x, stream.lanes, shorter).memory(chain), 0, 4)
+    state = engine.state({"x": ((7,), chain.dtype)})
     with pytest.raises(ValueError, match="the inputs are too few"):
-        chain.run(state, 4, stream.memory(), stream.lanes)
+        chain.run(state, 4, stream.memory(chain), stream.lanes)
 
 
 def test_devices_without_the_kernels(engine: Engine) -> None:
@@ -277,5 +285,6 @@ def test_values_beyond_float16_are_cut_off(engine: Engine) -> None:
     ]
     stream = make_stream(engine, layers, 1, 2)
     stream.x[:] = 1
-    found = stream.run(build(engine, layers, "f16"), stream.memory(), 0, 2)
+    chain = build(engine, layers, "f16")
+    found = stream.run(chain, stream.memory(chain), 0, 2)
     np.testing.assert_allclose(found, 8 * 65504 * 1e-3, rtol=1e-3)

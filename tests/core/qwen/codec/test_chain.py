@@ -32,12 +32,12 @@ def open_decoder(
     """Return a decoder as a GPU has it: GGML's operations, and then the chain."""
     monkeypatch.setenv(STOCK_VARIABLE, "1")
     monkeypatch.setenv(EXACT_VARIABLE, "1" if exact else "0")
-    monkeypatch.setattr(
-        "ggtts.core.qwen.codec.decoder.open_chain", partial(open_chain, emulated=processors)
-    )
+    monkeypatch.setattr("ggtts.core.qwen.codec.decoder.open_chain", partial(open_chain, emulated=processors))
     engine = Engine("cpu", threads=1)
     weights = engine.weights(path)
-    return CodecDecoder(weights, CodecFile.from_metadata(weights.metadata, weights.path), engine, widest=widest)
+    return CodecDecoder(
+        weights, CodecFile.from_metadata(weights.metadata, weights.path), engine, widest=widest
+    )
 
 
 @pytest.fixture
