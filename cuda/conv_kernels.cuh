@@ -6,12 +6,17 @@
 namespace ggtts::conv {
 
 // As many registers as leave room for so many blocks on a processor.
-constexpr int resident_blocks(int bands) {
-    return bands >= 4 ? 2 : bands == 2 ? 3 : 4;
+#ifndef GGTTS_CONV_RESIDENT
+#define GGTTS_CONV_RESIDENT 3
+#endif
+constexpr int resident_blocks(Kind kind, int bands) {
+    if (kind == Kind::halves)
+        return bands >= 4 ? GGTTS_CONV_RESIDENT : 4;
+    return kind == Kind::exact || bands >= 4 ? 2 : 3;
 }
 
 template <Kind kind, int bands>
-__global__ void __launch_bounds__(tile_threads, kind == Kind::exact ? 2 : resident_blocks(bands))
+__global__ void __launch_bounds__(tile_threads, resident_blocks(kind, bands))
     product_kernel(const __grid_constant__ Pass pass) {
     extern __shared__ float4 shared_of_product[];
     using Own = Shape<kind, bands>;

@@ -1,7 +1,7 @@
 // What the kernels of convolutions are told: layers, and one run of them for several streams.
 //
-// y[t] = bias + sum over taps k of W[k] x[t + (k - taps + 1) * dilation], channels-last; what came before x is
-// in the memory of a stream. A transposed convolution whose stride divides its kernel is one of these with
+// y[t] = bias + sum over taps k of W[k] x[t + (k - taps + 1) * dilation], channels-last; what came before x
+// is in the memory of a stream. A transposed convolution whose stride divides its kernel is one of these with
 // stride * channels outputs: its rows are stride rows of the next layer.
 #pragma once
 
@@ -35,8 +35,8 @@ inline constexpr int band = 16;
 inline constexpr int steps_ahead = GGTTS_CONV_AHEAD;
 inline constexpr int weight_rooms = steps_ahead + 1;
 
-// What products are made of: float32 of which 10 bits of mantissa are read; float16; or all bits of float32, in
-// three products. Weights, inputs and memory are stored as what is read.
+// What products are made of: float32 of which 10 bits of mantissa are read; float16; or all bits of float32,
+// in three products. Weights, inputs and memory are stored as what is read.
 enum class Kind { rounded, halves, exact };
 
 constexpr int number_bytes(Kind kind) {
@@ -55,18 +55,16 @@ inline constexpr int narrow_rows = 128;
 
 struct Layer {
     int inputs, outputs, taps, dilation, stride;
-    int segment_chunks;    // how many chunks are summed up by themselves
-    bool limited;          // to -1 .. 1; narrow layers only
-    const uint8_t *weights;  // as above; of a narrow layer float32 [outputs][taps][padded inputs]
-    const float *bias;     // [outputs]
+    int segment_chunks;                  // how many chunks are summed up by themselves
+    bool limited;                        // to -1 .. 1; narrow layers only
+    const uint8_t *weights;              // as above; of a narrow layer float32 [outputs][taps][padded inputs]
+    const float *bias;                   // [outputs]
     const float *frequency, *magnitude;  // [outputs], of the snake behind it; null: none
 
     GGTTS_ANYWHERE constexpr int past() const { return (taps - 1) * dilation; }
     GGTTS_ANYWHERE constexpr int chunks() const { return (inputs + chunk_width - 1) / chunk_width; }
     GGTTS_ANYWHERE constexpr int groups() const { return (outputs + group_width - 1) / group_width; }
-    GGTTS_ANYWHERE constexpr int segments() const {
-        return (chunks() + segment_chunks - 1) / segment_chunks;
-    }
+    GGTTS_ANYWHERE constexpr int segments() const { return (chunks() + segment_chunks - 1) / segment_chunks; }
     GGTTS_ANYWHERE constexpr int column_tiles() const {
         return (groups() + groups_of_tile - 1) / groups_of_tile;
     }
@@ -86,10 +84,10 @@ struct Pass {
     float *raw;            // [streams][time][outputs], the result; null: not wanted. May be the trunk
     void *active;          // the same behind the snake, as the next layer reads it; null: not wanted
     float *results;        // the same for the host; null: not wanted
-    float *partials;       // [tiles][segments][values of a tile], or [tiles][...] where one block has them all
-    uint32_t *arrived;     // [tiles], zeros
-    int split;             // how many blocks share the segments of a tile
-    int row_room;          // rows of inputs that a tile needs, at most
+    float *partials;    // [tiles][segments][values of a tile], or [tiles][...] where one block has them all
+    uint32_t *arrived;  // [tiles], zeros
+    int split;          // how many blocks share the segments of a tile
+    int row_room;       // rows of inputs that a tile needs, at most
 
     GGTTS_ANYWHERE constexpr int rows() const { return streams * time; }
 };
@@ -111,7 +109,9 @@ constexpr int row_tiles(int rows, int tile_rows) {
 
 // Inputs that a tile of so many positions needs, at most: each stream that it touches has a past.
 constexpr int row_room(const Layer &layer, int streams, int time, int tile_rows) {
-    int touched = tile_rows % time == 0 ? tile_rows / time : time % tile_rows == 0 ? 1 : (tile_rows - 2) / time + 2;
+    int touched = tile_rows % time == 0   ? tile_rows / time
+                  : time % tile_rows == 0 ? 1
+                                          : (tile_rows - 2) / time + 2;
     touched = touched < streams ? touched : streams;
     const int all = streams * time;
     return (tile_rows < all ? tile_rows : all) + touched * layer.past();
@@ -127,9 +127,10 @@ inline constexpr int result_stride = tile_outputs + 8;
 
 // Floats of shared memory: weights, inputs, and where the rows of inputs come from; later the results.
 constexpr int64_t shared_floats(const Layer &layer, Kind kind, int tile_rows, int rows) {
-    const int64_t inputs = static_cast<int64_t>(weight_rooms) * weight_room_floats(kind) +
-                           static_cast<int64_t>(input_rooms(layer.taps)) * rows * chunk_width * number_bytes(kind) / 4 +
-                           (rows + 3) / 4 * 4;
+    const int64_t inputs =
+        static_cast<int64_t>(weight_rooms) * weight_room_floats(kind) +
+        static_cast<int64_t>(input_rooms(layer.taps)) * rows * chunk_width * number_bytes(kind) / 4 +
+        (rows + 3) / 4 * 4;
     const int64_t results = static_cast<int64_t>(tile_rows) * result_stride;
     return inputs > results ? inputs : results;
 }

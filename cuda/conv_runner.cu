@@ -69,16 +69,16 @@ public:
         const int tiles =
             row_tiles(pass.rows(), warps_down * bands * band) * pass.layer.column_tiles() * pass.split;
         void *arguments[] = {const_cast<Pass *>(&pass)};
-        launch(product_of(kind_, bands), dim3(static_cast<unsigned>(tiles)),
-               tile_threads, arguments, shared_floats(pass.layer, kind_, warps_down * bands * band, pass.row_room));
+        launch(product_of(kind_, bands), dim3(static_cast<unsigned>(tiles)), tile_threads, arguments,
+               shared_floats(pass.layer, kind_, warps_down * bands * band, pass.row_room));
     }
 
     void run_narrow(const Pass &pass) override {
         check(cudaSetDevice(index_), "the device");
         const int blocks = row_tiles(pass.time, narrow_rows) * pass.streams;
         void *arguments[] = {const_cast<Pass *>(&pass)};
-        launch(narrow_of(kind_), dim3(static_cast<unsigned>(blocks)), narrow_rows,
-               arguments, narrow_floats(pass.layer));
+        launch(narrow_of(kind_), dim3(static_cast<unsigned>(blocks)), narrow_rows, arguments,
+               narrow_floats(pass.layer));
     }
 
     void keep(const Keeping *jobs, int count, int most_inputs, int streams, const int32_t *lanes) override {

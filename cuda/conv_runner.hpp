@@ -9,11 +9,6 @@
 
 namespace ggtts::conv {
 
-// How a layer is cut into work: positions of a tile, and blocks that share the segments of one.
-struct Cut {
-    int bands, split;
-};
-
 // Throws std::runtime_error where the device fails. Used by one thread at a time.
 class Runner {
 public:
@@ -41,8 +36,4 @@ bool cuda_runs(int index);
 constexpr int most_bands(Kind kind) {
     return kind == Kind::exact ? 2 : 4;
 }
-// Large tiles where they keep the processors busy, and smaller ones where not; blocks share tiles where there
-// are too few. None of that changes a result. Bands are 0 where the device has no room.
-Cut cut_of(const Layer &layer, int streams, int time, Kind kind, const Runner &runner);
-
 }  // namespace ggtts::conv

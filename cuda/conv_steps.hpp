@@ -29,8 +29,9 @@ public:
             const int row = index / width, channel = index % width;
             inputs_[row * stride() + channel] = channel < layer.inputs ? input(row, channel) : 0.0F;
         });
-        block_.spread(layer.outputs * layer.taps * width,
-                      [&](int index) { weights_[index] = reinterpret_cast<const float *>(layer.weights)[index]; });
+        block_.spread(layer.outputs * layer.taps * width, [&](int index) {
+            weights_[index] = reinterpret_cast<const float *>(layer.weights)[index];
+        });
         block_.meet();
         block_.spread(count_, [&](int row) {
             for (int output = 0; output < layer.outputs; ++output)
@@ -87,7 +88,9 @@ private:
     }
 
     // What is no number stays so.
-    static GGTTS_ANYWHERE float limit(float value) { return value < -1.0F ? -1.0F : value > 1.0F ? 1.0F : value; }
+    static GGTTS_ANYWHERE float limit(float value) {
+        return value < -1.0F ? -1.0F : value > 1.0F ? 1.0F : value;
+    }
 
     const Block &block_;
     const Pass &pass_;
@@ -95,8 +98,8 @@ private:
     int stream_, first_, count_;
 };
 
-// Moves the memory of one stream on: its last inputs, one channel for each thread. With few new ones the older
-// move to the front; a thread reads some before it writes them, and in their order.
+// Moves the memory of one stream on: its last inputs, one channel for each thread. With few new ones the
+// older move to the front; a thread reads some before it writes them, and in their order.
 template <class Number>
 GGTTS_ANYWHERE void keep(const Keeping &keeping, int stream, int lane, int channel) {
     constexpr int together = 8;

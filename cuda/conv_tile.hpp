@@ -6,6 +6,7 @@
 #pragma once
 
 #include "conv_numbers.hpp"
+#include "conv_place.hpp"
 
 namespace ggtts::conv {
 
@@ -17,83 +18,15 @@ struct Operands {
 };
 
 // What a lane of a warp has in registers. Of sixteen neighbouring inputs (a half of a chunk) it reads four,
-// which are those of one instruction, or two of one and two of the next: which inputs meet is all that matters.
+// which are those of one instruction, or two of one and two of the next: which inputs meet is all that
+// matters.
 template <class Shape>
 struct Registers {
     float sums[Shape::bands][groups_of_warp][4];
     float totals[Shape::exact ? Shape::bands : 1][groups_of_warp][4];
     Floats rows[Shape::bands][2], columns;
     TwoWords row_halves[Shape::bands][2], column_halves;
-    int places[Shape::bands][2];  // the rows that it reads for the first tap
-};
-
-// Which positions and outputs a block computes, of which segments.
-struct TilePlace {
-    int row_tile, column_tile, tile, part;
-    int first_row, first_stream, first_time, rows_of_first;
-
-    template <class Shape>
-    static GGTTS_ANYWHERE TilePlace of(const Pass &pass, int block, const Shape &) {
-        TilePlace place;
-        const int columns = pass.layer.column_tiles();
-        place.tile = block / pass.split;
-        place.part = block % pass.split;
-        place.row_tile = place.tile / columns;
-        place.column_tile = place.tile % columns;
-        place.first_row = place.row_tile * Shape::rows;
-        place.first_stream = place.first_row / pass.time;
-        place.first_time = place.first_row % pass.time;
-        const int left = pass.time - place.first_time;
-        place.rows_of_first = (left < Shape::rows ? left : Shape::rows) + pass.layer.past();
-        return place;
-    }
-
-    // The rows of inputs that it needs: those of one stream after the other, each behind its past.
-    GGTTS_ANYWHERE int inputs(const Pass &pass, int tile_rows) const {
-        const int end = first_row + tile_rows < pass.rows() ? first_row + tile_rows : pass.rows();
-        return end - first_row + ((end - 1) / pass.time - first_stream + 1) * pass.layer.past();
-    }
-    // Which of them a position reads at the first tap.
-    GGTTS_ANYWHERE int place_of(const Pass &pass, int row) const {
-        row = row < pass.rows() ? row : pass.rows() - 1;
-        const int further = row / pass.time - first_stream;
-        if (further == 0)
-            return row - first_row;
-        return rows_of_first + (further - 1) * (pass.time + pass.layer.past()) + row % pass.time;
-    }
-    // Where one of them comes from: a row of x, or ~ a row of the memory.
-    GGTTS_ANYWHERE int source_of(const Pass &pass, int input) const {
-        const int past = pass.layer.past(), extent = pass.time + past;
-        int stream = first_stream, position = first_time + input;
-        if (input >= rows_of_first) {
-            stream += 1 + (input - rows_of_first) / extent;
-            position = (input - rows_of_first) % extent;
-        }
-        return position >= past ? stream * pass.time + position - past : ~(pass.lanes[stream] * past + position);
-    }
-};
-
-// Where a row of inputs begins; null: zeros.
-template <class Number>
-GGTTS_ANYWHERE const Number *input_row(const Pass &pass, int source) {
-    const auto *x = static_cast<const Number *>(pass.x), *memory = static_cast<const Number *>(pass.memory);
-    if (source >= 0)
-        return x + static_cast<int64_t>(source) * pass.layer.inputs;
-    return memory == nullptr ? nullptr : memory + static_cast<int64_t>(~source) * pass.layer.inputs;
-}
-
-// A step: a chunk of inputs at a tap.
-struct Step {
-    int chunk, tap, number, room;  // where the inputs of the chunk are
-
-    GGTTS_ANYWHERE void advance(int taps, int rooms) {
-        ++number;
-        if (++tap == taps) {
-            tap = 0;
-            ++chunk;
-            room = room + 1 == rooms ? 0 : room + 1;
-        }
-    }
+    uint32_t places[Shape::bands];  // two rows that it reads for the first tap, in 16 bits each
 };
 
 // `Tile` is what a GPU or its emulation does for the threads of a block: see cuda_conv.cuh.
@@ -110,7 +43,8 @@ public:
           results_(shared),
           weights_(reinterpret_cast<uint8_t *>(shared)),
           inputs_(reinterpret_cast<Number *>(shared + weight_rooms * weight_room_floats(Shape::kind))),
-          sources_(reinterpret_cast<int *>(inputs_ + input_rooms(pass.layer.taps) * pass.row_room * chunk_width)),
+          sources_(
+              reinterpret_cast<int *>(inputs_ + input_rooms(pass.layer.taps) * pass.row_room * chunk_width)),
           input_rows_(place_.inputs(pass, Shape::rows)) {}
 
     GGTTS_ANYWHERE void run() {
@@ -120,11 +54,9 @@ public:
         tile_.each([&](int warp, int lane, Registers<Shape> &own) {
 #pragma unroll
             for (int index = 0; index < Shape::bands; ++index) {
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    const int row = first_row_of(warp) + index * band + i * 8 + lane / 4;
-                    own.places[index][i] = place_.place_of(pass_, row);
-                }
+                const int row = first_row_of(warp) + index * band + lane / 4;
+                own.places[index] = static_cast<uint32_t>(place_.place_of(pass_, row)) |
+                                    static_cast<uint32_t>(place_.place_of(pass_, row + 8)) << 16;
             }
             clear(own.sums);
             clear(own.totals);
@@ -211,7 +143,8 @@ private:
         const Layer &layer = pass_.layer;
         const int first = place_.column_tile * groups_of_tile;
         const int groups = smaller(groups_of_tile, layer.groups() - first);
-        const int64_t begin = static_cast<int64_t>(step.chunk * layer.taps + step.tap) * layer.groups() + first;
+        const int64_t begin =
+            static_cast<int64_t>(step.chunk * layer.taps + step.tap) * layer.groups() + first;
         const uint8_t *source = layer.weights + begin * Shape::group_bytes;
         uint8_t *target = weights_of(step);
         constexpr int words_of_group = Shape::group_bytes / 16;
@@ -246,7 +179,8 @@ private:
                 const int row = index / chunk_width, place = index % chunk_width, channel = first + place;
                 const Number *source = input_row<Number>(pass_, sources_[row]);
                 const bool exists = source != nullptr && channel < layer.inputs;
-                room[row * chunk_width + (place ^ swapped(row) * half_width)] = exists ? source[channel] : Number{};
+                room[row * chunk_width + (place ^ swapped(row) * half_width)] =
+                    exists ? source[channel] : Number{};
             });
         }
     }
@@ -259,9 +193,10 @@ private:
                 for (int index = 0; index < Shape::bands; ++index) {
 #pragma unroll
                     for (int i = 0; i < 2; ++i) {
-                        const int row = own.places[index][i] + shift;
-                        load_row(own, index, i,
-                                 inputs + row * chunk_width + (half ^ swapped(row)) * half_width + lane % 4 * 4);
+                        const int row = static_cast<int>(own.places[index] >> (16 * i) & 0xFFFFU) + shift;
+                        load_row(
+                            own, index, i,
+                            inputs + row * chunk_width + (half ^ swapped(row)) * half_width + lane % 4 * 4);
                     }
                 }
             });
@@ -322,7 +257,9 @@ private:
     template <bool lower_row, bool lower_column>
     GGTTS_ANYWHERE void multiply_parts(int index, int group, int deep) {
         tile_.multiply([&](Registers<Shape> &own) {
-            const auto row = [&](int i, int j) { return part<lower_row>(own.rows[index][i].at[2 * deep + j]); };
+            const auto row = [&](int i, int j) {
+                return part<lower_row>(own.rows[index][i].at[2 * deep + j]);
+            };
             const auto column = [&](int j) { return part<lower_column>(own.columns.at[2 * deep + j]); };
             return Operands{
                 {row(0, 0), row(1, 0), row(0, 1), row(1, 1)}, {column(0), column(1)}, own.sums[index][group]};
@@ -404,9 +341,8 @@ private:
                 for (int index = 0; index < Shape::bands; ++index) {
 #pragma unroll
                     for (int group = 0; group < groups_of_warp; ++group) {
-                        const Floats value =
-                            predictor::fresh_floats(partial(place_.tile * segments + segment, index, group,
-                                                            warp * lanes_of_warp + lane));
+                        const Floats value = predictor::fresh_floats(partial(
+                            place_.tile * segments + segment, index, group, warp * lanes_of_warp + lane));
                         auto &sums = own.sums[index][group];
 #pragma unroll
                         for (int i = 0; i < 4; ++i)
@@ -423,7 +359,8 @@ private:
         tile_.meet();
         tile_.each([&](int warp, int lane, Registers<Shape> &own) {
             const int column = warp % warps_across * groups_of_warp * group_width + lane % 4 * 2;
-            float *target = results_ + (first_row_of(warp) - place_.first_row + lane / 4) * result_stride + column;
+            float *target =
+                results_ + (first_row_of(warp) - place_.first_row + lane / 4) * result_stride + column;
 #pragma unroll
             for (int index = 0; index < Shape::bands; ++index) {
 #pragma unroll
@@ -461,19 +398,21 @@ private:
         tile_.spread_in_fours(
             rows * words,
             [&](int index) {
-                return pass_.trunk != nullptr && exists(index) ? load_four(pass_.trunk + place(index)) : Floats{};
+                return pass_.trunk != nullptr && exists(index) ? load_four(pass_.trunk + place(index))
+                                                               : Floats{};
             },
             [&](int index, const Floats &trunk) {
                 if (!exists(index))
                     return;
                 const int column = first_column + index % words * 4;
-                const Floats sums =
-                    load_four(results_ + index / words * result_stride + index % words * 4);
+                const Floats sums = load_four(results_ + index / words * result_stride + index % words * 4);
                 leave_four(sums, trunk, column, place(index));
             });
     }
 
-    static GGTTS_ANYWHERE Floats load_four(const float *source) { return *reinterpret_cast<const Floats *>(source); }
+    static GGTTS_ANYWHERE Floats load_four(const float *source) {
+        return *reinterpret_cast<const Floats *>(source);
+    }
 
     GGTTS_ANYWHERE void leave_four(const Floats &sums, const Floats &trunk, int column, int64_t at) const {
         const Layer &layer = pass_.layer;
@@ -503,7 +442,8 @@ private:
     GGTTS_ANYWHERE void leave_single(int rows) {
         const Layer &layer = pass_.layer;
         tile_.spread(rows * tile_outputs, [&](int index) {
-            const int row = index / tile_outputs, column = place_.column_tile * tile_outputs + index % tile_outputs;
+            const int row = index / tile_outputs,
+                      column = place_.column_tile * tile_outputs + index % tile_outputs;
             if (column >= layer.outputs)
                 return;
             const int64_t at = static_cast<int64_t>(place_.first_row + row) * layer.outputs + column;

@@ -51,7 +51,8 @@ std::vector<uint8_t> packed_weights(const Layer &layer, const float *matrices, K
             const int input =
                 chunk * chunk_width + place / half_floats * half_width + lane % 4 * 4 + place % 4;
             if (output < layer.outputs && input < layer.inputs) {
-                const int64_t at = (static_cast<int64_t>(tap) * layer.outputs + output) * layer.inputs + input;
+                const int64_t at =
+                    (static_cast<int64_t>(tap) * layer.outputs + output) * layer.inputs + input;
                 store(matrices[at], kind, place, values.data() + static_cast<int64_t>(row) * bytes);
             }
         }

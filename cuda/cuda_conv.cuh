@@ -94,8 +94,8 @@ public:
     // Copies 16 bytes; zeros where nothing exists.
     __device__ __forceinline__ void copy_words(void *target, const void *source, bool exists) const {
 #if __CUDA_ARCH__ >= 800
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(target)), "l"(source),
-                     "r"(exists ? 16 : 0)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(target)),
+                     "l"(source), "r"(exists ? 16 : 0)
                      : "memory");
 #endif
     }

@@ -99,6 +99,15 @@ public:
         check(cudaFree(memory), "giving memory back");
     }
 
+    void release_host(void *memory) override {
+        if (memory == nullptr)
+            return;
+        use();
+        finish();
+        std::erase(host_memory_, memory);
+        check(cudaFreeHost(memory), "giving memory of the host back");
+    }
+
     void upload(void *device, const void *host, size_t bytes) override {
         use();
         check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_), "an upload");

@@ -1,4 +1,4 @@
-// The kernels of convolutions as loops, for tests on machines without a GPU; and how layers are cut into work.
+// The kernels of convolutions as loops, for tests on machines without a GPU.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -49,7 +49,8 @@ float value_of_half(uint32_t bits) {
     constexpr float lift = 5.192296858534828e33F;  // 2^112
     const uint32_t magnitude = bits & 0x7FFFU, sign = (bits & 0x8000U) << 16;
     const float value = float_of_bits(magnitude << 13) * lift;
-    return float_of_bits((magnitude >= 0x7C00U ? 0x7F800000U | magnitude << 13 : bits_of_float(value)) | sign);
+    return float_of_bits((magnitude >= 0x7C00U ? 0x7F800000U | magnitude << 13 : bits_of_float(value)) |
+                         sign);
 }
 
 template <class Shape>
@@ -111,7 +112,8 @@ private:
             const Operands with = operands(own(warp, lane));
             const int group = lane / 4;
             for (int i = 0; i < 4; ++i)
-                unpack(with.rows[i], lane % 4, i / 2, [&](int k, float value) { rows[group + i % 2 * 8][k] = value; });
+                unpack(with.rows[i], lane % 4, i / 2,
+                       [&](int k, float value) { rows[group + i % 2 * 8][k] = value; });
             for (int i = 0; i < 2; ++i)
                 unpack(with.columns[i], lane % 4, i, [&](int k, float value) { columns[k][group] = value; });
             sums[lane] = with.sums;
@@ -145,14 +147,16 @@ private:
 // Shared memory of a block, in which a GPU would find anything.
 std::vector<Floats> room_of(int64_t floats) {
     constexpr float nothing = std::numeric_limits<float>::quiet_NaN();
-    return std::vector<Floats>(static_cast<size_t>(floats + 3) / 4, Floats{{nothing, nothing, nothing, nothing}});
+    return std::vector<Floats>(static_cast<size_t>(floats + 3) / 4,
+                               Floats{{nothing, nothing, nothing, nothing}});
 }
 
 template <class Shape>
 void run_tiles(const Pass &pass) {
     const int blocks = row_tiles(pass.rows(), Shape::rows) * pass.layer.column_tiles() * pass.split;
     for (int block = 0; block < blocks; ++block) {
-        std::vector<Floats> shared = room_of(shared_floats(pass.layer, Shape::kind, Shape::rows, pass.row_room));
+        std::vector<Floats> shared =
+            room_of(shared_floats(pass.layer, Shape::kind, Shape::rows, pass.row_room));
         EmulatedTile<Shape> tile(block);
         TileProduct<Shape, EmulatedTile<Shape>>(tile, pass, shared.data()->at).run();
     }
@@ -168,7 +172,8 @@ public:
     void run(const Pass &pass, int bands) override {
         switch (kind_) {
             case Kind::exact:
-                return bands == 2 ? run_tiles<Shape<Kind::exact, 2>>(pass) : run_tiles<Shape<Kind::exact, 1>>(pass);
+                return bands == 2 ? run_tiles<Shape<Kind::exact, 2>>(pass)
+                                  : run_tiles<Shape<Kind::exact, 1>>(pass);
             case Kind::halves:
                 return run_bands<Kind::halves>(pass, bands);
             case Kind::rounded:
@@ -218,22 +223,6 @@ private:
 
 std::unique_ptr<Runner> emulated_runner(Kind kind, int processors) {
     return std::make_unique<EmulatedRunner>(kind, processors);
-}
-
-Cut cut_of(const Layer &layer, int streams, int time, Kind kind, const Runner &runner) {
-    const int segments = layer.segments();
-    Cut cut{0, 1};
-    for (int bands = 1; bands <= most_bands(kind); bands *= 2) {
-        const int rows = warps_down * bands * band;
-        const int64_t bytes = shared_floats(layer, kind, rows, row_room(layer, streams, time, rows)) *
-                              static_cast<int64_t>(sizeof(float));
-        const int tiles = row_tiles(streams * time, rows) * layer.column_tiles();
-        const bool keeps_busy = tiles * segments >= runner.processors();
-        if (bytes > runner.shared_limit() || (cut.bands > 0 && !keeps_busy))
-            break;
-        cut = {bands, std::clamp(2 * runner.processors() / tiles, 1, segments)};
-    }
-    return cut;
 }
 
 #ifndef GGTTS_CUDA

@@ -26,6 +26,7 @@ public:
     void release(void *memory) override {
         std::erase_if(memory_, [=](const std::vector<Line> &one) { return one.data() == memory; });
     }
+    void release_host(void *memory) override { release(memory); }
     void upload(void *device, const void *host, size_t bytes) override { std::memcpy(device, host, bytes); }
     void download(void *host, const void *device, size_t bytes) override { std::memcpy(host, device, bytes); }
     int most_columns(WeightKind, const Model &) override { return column_counts[0]; }

@@ -27,8 +27,9 @@ public:
     virtual void *allocate(size_t bytes) = 0;
     // The same on the host, for what is sent and received often.
     virtual void *allocate_host(size_t bytes) = 0;
-    // Frees what was allocated, before the machine goes; null is nothing.
+    // Free what was allocated, before the machine goes; null is nothing.
     virtual void release(void *memory) = 0;
+    virtual void release_host(void *memory) = 0;
     virtual void upload(void *device, const void *host, size_t bytes) = 0;
     virtual void download(void *host, const void *device, size_t bytes) = 0;
 

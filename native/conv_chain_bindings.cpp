@@ -21,13 +21,13 @@ namespace {
 using Matrices = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-Trunk parse_trunk(const std::string &name) {
+conv::Trunk parse_trunk(const std::string &name) {
     if (name == "apart")
-        return Trunk::apart;
+        return conv::Trunk::apart;
     if (name == "begins")
-        return Trunk::begins;
+        return conv::Trunk::begins;
     if (name == "joins")
-        return Trunk::joins;
+        return conv::Trunk::joins;
     throw std::invalid_argument("a layer is apart, or begins a trunk, or joins it, not '" + name + "'");
 }
 
@@ -49,9 +49,9 @@ const float *values_of(const std::optional<Vector> &vector, int64_t wanted, cons
     return vector->data();
 }
 
-void add_layer(ConvChain &chain, const Matrices &matrices, const std::optional<Vector> &bias, int dilation, int stride,
-         const std::optional<Vector> &frequency, const std::optional<Vector> &magnitude, const std::string &trunk,
-         bool limited) {
+void add_layer(ConvChain &chain, const Matrices &matrices, const std::optional<Vector> &bias, int dilation,
+               int stride, const std::optional<Vector> &frequency, const std::optional<Vector> &magnitude,
+               const std::string &trunk, bool limited) {
     ChainLayer layer{};
     layer.taps = static_cast<int>(matrices.shape(0));
     layer.outputs = static_cast<int>(matrices.shape(1));
@@ -102,12 +102,13 @@ void bind_conv_chain(nb::module_ &module) {
             "`products`: tf32, f16, or f32, which keep all bits; `emulated`: loops on the CPU for so many "
             "processors, for tests.")
         .def_static("fits", &ConvChain::fits, "backend"_a, "Whether this device runs such kernels.")
-        .def("add", &add_layer, "matrices"_a, "bias"_a.none(), nb::kw_only(), "dilation"_a = 1, "stride"_a = 1,
-             "frequency"_a.none() = nb::none(), "magnitude"_a.none() = nb::none(), "trunk"_a = "apart",
-             "limited"_a = false,
+        .def("add", &add_layer, "matrices"_a, "bias"_a.none(), nb::kw_only(), "dilation"_a = 1,
+             "stride"_a = 1, "frequency"_a.none() = nb::none(), "magnitude"_a.none() = nb::none(),
+             "trunk"_a = "apart", "limited"_a = false,
              "A layer of matrices [taps, stride * outputs, inputs], with the snake behind it.")
         .def("run", &run, "x"_a, "time"_a, "memory"_a, "lanes"_a,
-             "\"x\" [inputs, time, streams] -> [streams, time * factor, outputs]; the memory of each stream is in "
+             "\"x\" [inputs, time, streams] -> [streams, time * factor, outputs]; the memory of each stream "
+             "is in "
              "its lane.")
         .def_prop_ro("layers", &ConvChain::layers, "How many layers there are.");
 }

@@ -1,4 +1,4 @@
-"""Convolutions one after the other as kernels of our own for NVIDIA GPUs (`cuda/`), where a module was built with them."""
+"""Convolutions one after the other as kernels for NVIDIA GPUs (`cuda/`), where a module was built with them."""
 
 from __future__ import annotations
 

@@ -178,7 +178,8 @@ def transposed_matrices(scope: WeightScope, stride: int) -> np.ndarray:
     weight = kernel_of(scope)
     inputs, outputs, kernel = weight.shape
     by_delay = weight.reshape(inputs, outputs, kernel // stride, stride).transpose(2, 3, 1, 0)
-    return by_delay[::-1].reshape(kernel // stride, stride * outputs, inputs)
+    matrices: np.ndarray = by_delay[::-1].reshape(kernel // stride, stride * outputs, inputs)
+    return matrices
 
 
 def transposed_bias(scope: WeightScope, stride: int) -> np.ndarray | None:
