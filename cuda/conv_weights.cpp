@@ -25,13 +25,32 @@ std::vector<uint8_t> narrow_weights(const Layer &layer, const float *matrices) {
     return bytes_of(values);
 }
 
-void store(float value, Kind kind, int place, uint8_t *group) {
-    if (kind == Kind::halves) {
-        const uint16_t half = Stored<Kind::halves>::of(value);
-        std::memcpy(group + place * sizeof half, &half, sizeof half);
-    } else {
-        value = kind == Kind::exact ? value : upper_part(value);
-        std::memcpy(group + place * sizeof value, &value, sizeof value);
+// Neighbouring inputs that a lane reads at once.
+constexpr int together = 4;
+
+void store(const float (&values)[together], Kind kind, uint8_t *target) {
+    for (int i = 0; i < together; ++i) {
+        if (kind == Kind::halves) {
+            const uint16_t half = Stored<Kind::halves>::of(values[i]);
+            std::memcpy(target + i * sizeof half, &half, sizeof half);
+        } else {
+            const float value = kind == Kind::exact ? values[i] : upper_part(values[i]);
+            std::memcpy(target + i * sizeof value, &value, sizeof value);
+        }
+    }
+}
+
+// A group of outputs in a chunk of a tap.
+void pack_group(const Layer &layer, const float *matrix, Kind kind, int chunk, int group, uint8_t *target) {
+    for (int half = 0; half < halves_of_chunk; ++half) {
+        for (int lane = 0; lane < lanes_of_warp; ++lane) {
+            const int output = group * group_width + lane / 4;
+            const int input = chunk * chunk_width + half * half_width + lane % 4 * together;
+            float values[together] = {};
+            for (int i = 0; output < layer.outputs && i < together && input + i < layer.inputs; ++i)
+                values[i] = matrix[static_cast<int64_t>(output) * layer.inputs + input + i];
+            store(values, kind, target + (half * lanes_of_warp + lane) * together * number_bytes(kind));
+        }
     }
 }
 
@@ -40,22 +59,13 @@ void store(float value, Kind kind, int place, uint8_t *group) {
 std::vector<uint8_t> packed_weights(const Layer &layer, const float *matrices, Kind kind) {
     if (layer.narrow())
         return narrow_weights(layer, matrices);
-    constexpr int half_floats = group_floats / halves_of_chunk;
     const int rows = layer.chunks() * layer.taps * layer.groups(), bytes = group_floats * number_bytes(kind);
     std::vector<uint8_t> values(static_cast<size_t>(rows) * bytes);
     for (int row = 0; row < rows; ++row) {
         const int group = row % layer.groups(), tap = row / layer.groups() % layer.taps;
         const int chunk = row / layer.groups() / layer.taps;
-        for (int place = 0; place < group_floats; ++place) {
-            const int lane = place / 4 % lanes_of_warp, output = group * group_width + lane / 4;
-            const int input =
-                chunk * chunk_width + place / half_floats * half_width + lane % 4 * 4 + place % 4;
-            if (output < layer.outputs && input < layer.inputs) {
-                const int64_t at =
-                    (static_cast<int64_t>(tap) * layer.outputs + output) * layer.inputs + input;
-                store(matrices[at], kind, place, values.data() + static_cast<int64_t>(row) * bytes);
-            }
-        }
+        const float *matrix = matrices + static_cast<int64_t>(tap) * layer.outputs * layer.inputs;
+        pack_group(layer, matrix, kind, chunk, group, values.data() + static_cast<int64_t>(row) * bytes);
     }
     return values;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from threading import Lock
 
 from ...engine import Tensor, WeightScope
 from ...formats.qwen import CodecDecoderSizes
@@ -56,13 +57,14 @@ class DecoderNetwork:
         self.frame = math.prod(sizes.upsample_strides)
         self._waveform_scope, self._strides = waveform_scope(scope), sizes.dac_strides
         self._waveform = None if chain else self._waveform_decoder()
+        self._lock = Lock()
 
     def memory(self, allocate: Allocate) -> DecoderMemory:
         """Ask for what the convolutions of a stream keep."""
         return DecoderMemory(
             self._entry.memory(allocate),
             tuple(stage.memory(allocate) for stage in self._upsample),
-            self._waveform.memory(allocate) if self._waveform else None,
+            self._waveform.memory(allocate) if self._waveform and not self.chain else None,
         )
 
     def stages(
@@ -79,7 +81,8 @@ class DecoderNetwork:
         sequence.
         """
         x = yield from self.latents(codes, positions, cache, memory, lanes)
-        waveform = self._waveform or self._waveform_decoder()
+        with self._lock:  # beside a chain it is for comparisons: loaded when somebody wants them
+            waveform = self._waveform = self._waveform or self._waveform_decoder()
         x = yield from waveform.stages(x, memory.waveform if memory else None)
         x = x.clamp(-1.0, 1.0)
         yield "samples", x

@@ -67,7 +67,8 @@ def test_samples_of_the_official_package(
 
 def test_stages_have_the_operations_of_ggml(decoder: CodecDecoder, golden: Callable[[str], Golden]) -> None:
     case = golden("codec_decode_short")
-    stages = decoder.stages(case["codes"])
+    for _ in range(2):  # what only they need is loaded once
+        stages = decoder.stages(case["codes"])
     assert np.abs(stages["samples"][:, 0] - case["wav"]).max() < WAVEFORM
     assert np.abs(stages["samples"][:, 0] - decoder.decode(case["codes"])).max() < ROUNDED
 
