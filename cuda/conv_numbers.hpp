@@ -52,6 +52,20 @@ struct Stored<Kind::halves> {
     static GGTTS_ANYWHERE float value(uint16_t number) { return predictor::float_of_half(number); }
 };
 
+GGTTS_ANYWHERE Floats load_four(const float *source) {
+    return *reinterpret_cast<const Floats *>(source);
+}
+GGTTS_ANYWHERE Floats load_four(const uint16_t *source) {
+    const TwoWords pairs = *reinterpret_cast<const TwoWords *>(source);
+    Floats values;
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+    for (int i = 0; i < 4; ++i)
+        values.at[i] = predictor::float_of_half(static_cast<uint16_t>(pairs.at[i / 2] >> (i % 2 * 16)));
+    return values;
+}
+
 GGTTS_ANYWHERE void store_four(const Floats &values, float *target) {
     *reinterpret_cast<Floats *>(target) = values;
 }

@@ -25,10 +25,11 @@ public:
     GGTTS_ANYWHERE void run() {
         const Layer &layer = pass_.layer;
         const int width = layer.narrow_width(), rows = count_ + layer.past();
-        block_.spread(rows * width, [&](int index) {
-            const int row = index / width, channel = index % width;
-            inputs_[row * stride() + channel] = channel < layer.inputs ? input(row, channel) : 0.0F;
-        });
+        block_.spread_in_fours(
+            rows * width / 4, [&](int index) { return inputs(index * 4 / width, index * 4 % width); },
+            [&](int index, const Floats &values) {
+                store_four(values, inputs_ + index * 4 / width * stride() + index * 4 % width);
+            });
         block_.spread(layer.outputs * layer.taps * width, [&](int index) {
             weights_[index] = reinterpret_cast<const float *>(layer.weights)[index];
         });
@@ -42,12 +43,19 @@ public:
 private:
     GGTTS_ANYWHERE int stride() const { return (pass_.layer.narrow_width() + 31) / 32 * 32 + 4; }
 
-    GGTTS_ANYWHERE float input(int row, int channel) const {
-        const int past = pass_.layer.past(), position = first_ + row;
+    // Four neighbours of a row.
+    GGTTS_ANYWHERE Floats inputs(int row, int channel) const {
+        const Layer &layer = pass_.layer;
+        const int past = layer.past(), position = first_ + row;
         const int source = position >= past ? stream_ * pass_.time + position - past
                                             : ~(pass_.lanes[stream_] * past + position);
         const Number *found = input_row<Number>(pass_, source);
-        return found == nullptr ? 0.0F : Numbers::value(found[channel]);
+        if (found != nullptr && layer.inputs % 4 == 0)
+            return load_four(found + channel);
+        Floats values{};
+        for (int i = 0; found != nullptr && i < 4 && channel + i < layer.inputs; ++i)
+            values.at[i] = Numbers::value(found[channel + i]);
+        return values;
     }
 
     GGTTS_ANYWHERE float sum(int row, int output) const {

@@ -410,10 +410,6 @@ private:
             });
     }
 
-    static GGTTS_ANYWHERE Floats load_four(const float *source) {
-        return *reinterpret_cast<const Floats *>(source);
-    }
-
     GGTTS_ANYWHERE void leave_four(const Floats &sums, const Floats &trunk, int column, int64_t at) const {
         const Layer &layer = pass_.layer;
         const Floats bias = load_four(layer.bias + column);
