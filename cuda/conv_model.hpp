@@ -12,21 +12,23 @@
 namespace ggtts::conv {
 
 // A warp multiplies with chunks of so many inputs of one tap, which lie as its lanes read them:
-// [chunk][tap][group of outputs][half of the chunk][lane][4].
+// [chunk][tap][group of outputs][half of the chunk], and in there what each lane has in its registers.
 inline constexpr int chunk_width = 32;
 inline constexpr int halves_of_chunk = 2, half_width = chunk_width / halves_of_chunk;
-inline constexpr int group_width = 8;  // outputs
+inline constexpr int group_width = 16;  // outputs
 inline constexpr int group_floats = chunk_width * group_width;
 
 // Warps of a tile, and groups of outputs of a warp: 96 outputs divide those of most layers.
 inline constexpr int lanes_of_warp = 32;
 inline constexpr int warps_down = 2, warps_across = 2;
 inline constexpr int tile_threads = warps_down * warps_across * lanes_of_warp;
-inline constexpr int groups_of_warp = 6;
+inline constexpr int groups_of_warp = 3;
 inline constexpr int groups_of_tile = warps_across * groups_of_warp;
 inline constexpr int tile_outputs = groups_of_tile * group_width;
-// Positions that an instruction takes.
+// Positions of a warp come in bands: an instruction takes the first eight of one or the others.
 inline constexpr int band = 16;
+// The results of an instruction in a lane, for a band.
+inline constexpr int quads_of_band = 2 * groups_of_warp;
 
 // Weights that are on their way while others are multiplied with; rooms for them and the inputs.
 #ifndef GGTTS_CONV_AHEAD
@@ -99,7 +101,7 @@ struct Shape {
     static constexpr bool exact = kind == Kind::exact;
     static constexpr int bands = bands_;
     static constexpr int rows = warps_down * bands * band;
-    static constexpr int values = bands * groups_of_warp * 4;  // of a lane
+    static constexpr int values = bands * quads_of_band * 4;  // of a lane
     static constexpr int group_bytes = group_floats * number_bytes(kind);
 };
 
@@ -122,8 +124,8 @@ constexpr int input_rooms(int taps) {
     return (steps_ahead + taps - 1) / taps + 1;
 }
 
-// Floats between rows of results in shared memory: lanes that write two side by side meet all banks.
-inline constexpr int result_stride = tile_outputs + 8;
+// Floats between rows of results in shared memory: the lanes of a warp write to all banks.
+inline constexpr int result_stride = tile_outputs + 4;
 
 // Floats of shared memory: weights, inputs, and where the rows of inputs come from; later the results.
 constexpr int64_t shared_floats(const Layer &layer, Kind kind, int tile_rows, int rows) {

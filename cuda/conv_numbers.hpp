@@ -9,6 +9,7 @@ using predictor::bits_of_float;
 using predictor::float_of_bits;
 using predictor::Floats;
 using predictor::TwoWords;
+using predictor::Words;
 
 // Of a float32 matrix units read 10 bits of mantissa and ignore the others: half of the last one rounds.
 inline constexpr uint32_t half_of_last_bit = 0x1000U, bits_read = 0xFFFFE000U;

@@ -10,10 +10,10 @@
 
 namespace ggtts::conv {
 
-// What one instruction multiplies: 16 positions and 8 outputs, and 8 inputs as float32 or 16 as float16 (PTX
+// What one instruction multiplies: 16 outputs and 8 positions, and 8 inputs as float32 or 16 as float16 (PTX
 // ISA, "Matrix fragments for mma.m16n8k8 with .tf32", "for mma.m16n8k16 with floating point type").
 struct Operands {
-    uint32_t rows[4], columns[2];
+    uint32_t outputs[4], positions[2];
     float *sums;
 };
 
@@ -22,10 +22,11 @@ struct Operands {
 // matters.
 template <class Shape>
 struct Registers {
-    float sums[Shape::bands][groups_of_warp][4];
-    float totals[Shape::exact ? Shape::bands : 1][groups_of_warp][4];
-    Floats rows[Shape::bands][2], columns;
-    TwoWords row_halves[Shape::bands][2], column_halves;
+    float sums[Shape::bands][quads_of_band][4];
+    float totals[Shape::exact ? Shape::bands : 1][quads_of_band][4];
+    Floats inputs[Shape::bands][2], weights[2];
+    TwoWords input_halves[Shape::bands][2];
+    Words weight_halves;
     uint32_t places[Shape::bands];  // two rows that it reads for the first tap, in 16 bits each
 };
 
@@ -76,14 +77,14 @@ private:
     }
 
     template <int groups>
-    static GGTTS_ANYWHERE void clear(float (&values)[groups][groups_of_warp][4]) {
+    static GGTTS_ANYWHERE void clear(float (&values)[groups][quads_of_band][4]) {
 #pragma unroll
         for (int index = 0; index < groups; ++index) {
 #pragma unroll
-            for (int group = 0; group < groups_of_warp; ++group) {
+            for (int quad = 0; quad < quads_of_band; ++quad) {
 #pragma unroll
                 for (int i = 0; i < 4; ++i)
-                    values[index][group][i] = 0.0F;
+                    values[index][quad][i] = 0.0F;
             }
         }
     }
@@ -194,7 +195,7 @@ private:
 #pragma unroll
                     for (int i = 0; i < 2; ++i) {
                         const int row = static_cast<int>(own.places[index] >> (16 * i) & 0xFFFFU) + shift;
-                        load_row(
+                        load_inputs(
                             own, index, i,
                             inputs + row * chunk_width + (half ^ swapped(row)) * half_width + lane % 4 * 4);
                     }
@@ -203,66 +204,82 @@ private:
 #pragma unroll
             for (int group = 0; group < groups_of_warp; ++group) {
                 tile_.each([&](int warp, int lane, Registers<Shape> &own) {
-                    const int column = warp % warps_across * groups_of_warp + group;
-                    load_column(own, weights + (column * halves_of_chunk + half) * Shape::group_bytes / 2 +
-                                         lane * 4 * static_cast<int>(sizeof(Number)));
+                    const int of_tile = warp % warps_across * groups_of_warp + group;
+                    load_weights(own, lane, weights + (of_tile * halves_of_chunk + half) * half_bytes);
                 });
                 multiply_group(group);
             }
         }
     }
 
-    static GGTTS_ANYWHERE void load_row(Registers<Shape> &own, int index, int i, const Number *source) {
+    static constexpr int half_bytes = Shape::group_bytes / halves_of_chunk;
+
+    static GGTTS_ANYWHERE void load_inputs(Registers<Shape> &own, int index, int i, const Number *source) {
         if constexpr (Shape::kind == Kind::halves) {
-            own.row_halves[index][i] = *reinterpret_cast<const TwoWords *>(source);
+            own.input_halves[index][i] = *reinterpret_cast<const TwoWords *>(source);
         } else {
             const Floats values = *reinterpret_cast<const Floats *>(source);
 #pragma unroll
             for (int j = 0; j < 4; ++j)
-                own.rows[index][i].at[j] = Shape::exact ? values.at[j] : rounded(values.at[j]);
+                own.inputs[index][i].at[j] = Shape::exact ? values.at[j] : rounded(values.at[j]);
         }
     }
 
-    static GGTTS_ANYWHERE void load_column(Registers<Shape> &own, const uint8_t *source) {
-        if constexpr (Shape::kind == Kind::halves)
-            own.column_halves = *reinterpret_cast<const TwoWords *>(source);
-        else
-            own.columns = *reinterpret_cast<const Floats *>(source);
+    // As `packed_weights` has left them: sixteen bytes for each lane and instruction.
+    static GGTTS_ANYWHERE void load_weights(Registers<Shape> &own, int lane, const uint8_t *source) {
+        constexpr int bytes_of_lanes = half_bytes / (sizeof(Number) == 4 ? 2 : 1);
+        if constexpr (Shape::kind == Kind::halves) {
+            own.weight_halves = *reinterpret_cast<const Words *>(source + lane * 16);
+        } else {
+#pragma unroll
+            for (int deep = 0; deep < 2; ++deep)
+                own.weights[deep] =
+                    *reinterpret_cast<const Floats *>(source + deep * bytes_of_lanes + lane * 16);
+        }
     }
 
     // The instructions of a half. Exact products leave out only what the lower parts have in common.
     GGTTS_ANYWHERE void multiply_group(int group) {
 #pragma unroll
         for (int index = 0; index < Shape::bands; ++index) {
-            if constexpr (Shape::kind == Kind::halves) {
-                tile_.multiply([&](Registers<Shape> &own) {
-                    const TwoWords(&rows)[2] = own.row_halves[index];
-                    return Operands{{rows[0].at[0], rows[1].at[0], rows[0].at[1], rows[1].at[1]},
-                                    {own.column_halves.at[0], own.column_halves.at[1]},
-                                    own.sums[index][group]};
-                });
-            } else {
 #pragma unroll
-                for (int deep = 0; deep < 2; ++deep) {
-                    if constexpr (Shape::exact) {
-                        multiply_parts<true, false>(index, group, deep);
-                        multiply_parts<false, true>(index, group, deep);
-                    }
-                    multiply_parts<false, false>(index, group, deep);
+            for (int i = 0; i < 2; ++i) {
+                const int quad = i * groups_of_warp + group;
+                if constexpr (Shape::kind == Kind::halves) {
+                    tile_.multiply([&](Registers<Shape> &own) {
+                        const uint32_t (&weights)[4] = own.weight_halves.at;
+                        const uint32_t (&inputs)[2] = own.input_halves[index][i].at;
+                        return Operands{{weights[0], weights[1], weights[2], weights[3]},
+                                        {inputs[0], inputs[1]},
+                                        own.sums[index][quad]};
+                    });
+                } else {
+                    multiply_floats(index, i, quad);
                 }
             }
         }
     }
 
-    template <bool lower_row, bool lower_column>
-    GGTTS_ANYWHERE void multiply_parts(int index, int group, int deep) {
+    GGTTS_ANYWHERE void multiply_floats(int index, int i, int quad) {
+#pragma unroll
+        for (int deep = 0; deep < 2; ++deep) {
+            if constexpr (Shape::exact) {
+                multiply_parts<true, false>(index, i, quad, deep);
+                multiply_parts<false, true>(index, i, quad, deep);
+            }
+            multiply_parts<false, false>(index, i, quad, deep);
+        }
+    }
+
+    template <bool lower_weights, bool lower_inputs>
+    GGTTS_ANYWHERE void multiply_parts(int index, int i, int quad, int deep) {
         tile_.multiply([&](Registers<Shape> &own) {
-            const auto row = [&](int i, int j) {
-                return part<lower_row>(own.rows[index][i].at[2 * deep + j]);
+            const auto weight = [&](int j) { return part<lower_weights>(own.weights[deep].at[j]); };
+            const auto input = [&](int j) {
+                return part<lower_inputs>(own.inputs[index][i].at[2 * deep + j]);
             };
-            const auto column = [&](int j) { return part<lower_column>(own.columns.at[2 * deep + j]); };
             return Operands{
-                {row(0, 0), row(1, 0), row(0, 1), row(1, 1)}, {column(0), column(1)}, own.sums[index][group]};
+                {weight(0), weight(1), weight(2), weight(3)}, {input(0), input(1)}, own.sums[index][quad]};
         });
     }
 
@@ -279,21 +296,21 @@ private:
 #pragma unroll
         for (int index = 0; index < (Shape::exact ? Shape::bands : 0); ++index) {
 #pragma unroll
-            for (int group = 0; group < groups_of_warp; ++group) {
+            for (int quad = 0; quad < quads_of_band; ++quad) {
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    own.totals[index][group][i] += own.sums[index][group][i];
-                    own.sums[index][group][i] = 0.0F;
+                    own.totals[index][quad][i] += own.sums[index][quad][i];
+                    own.sums[index][quad][i] = 0.0F;
                 }
             }
         }
     }
 
     // The sums of a segment as the threads of a tile have them.
-    GGTTS_ANYWHERE float *partial(int slot, int index, int group, int thread) const {
+    GGTTS_ANYWHERE float *partial(int slot, int index, int quad, int thread) const {
         constexpr int values = Shape::values * tile_threads;
         return pass_.partials + static_cast<int64_t>(slot) * values +
-               static_cast<int64_t>((index * groups_of_warp + group) * tile_threads + thread) * 4;
+               static_cast<int64_t>((index * quads_of_band + quad) * tile_threads + thread) * 4;
     }
 
     // A block that has all segments to itself adds them up; others leave each in a place of its own.
@@ -309,9 +326,9 @@ private:
 #pragma unroll
                 for (int index = 0; index < Shape::bands; ++index) {
 #pragma unroll
-                    for (int group = 0; group < groups_of_warp; ++group) {
-                        float *place = partial(slot, index, group, warp * lanes_of_warp + lane);
-                        auto &sums = own.sums[index][group];
+                    for (int quad = 0; quad < quads_of_band; ++quad) {
+                        float *place = partial(slot, index, quad, warp * lanes_of_warp + lane);
+                        auto &sums = own.sums[index][quad];
                         if (alone && !begins)
                             add_four(predictor::fresh_floats(place), sums);
                         if (!alone || !ends) {
@@ -340,10 +357,10 @@ private:
 #pragma unroll
                 for (int index = 0; index < Shape::bands; ++index) {
 #pragma unroll
-                    for (int group = 0; group < groups_of_warp; ++group) {
+                    for (int quad = 0; quad < quads_of_band; ++quad) {
                         const Floats value = predictor::fresh_floats(partial(
-                            place_.tile * segments + segment, index, group, warp * lanes_of_warp + lane));
-                        auto &sums = own.sums[index][group];
+                            place_.tile * segments + segment, index, quad, warp * lanes_of_warp + lane));
+                        auto &sums = own.sums[index][quad];
 #pragma unroll
                         for (int i = 0; i < 4; ++i)
                             sums[i] = segment == 0 ? value.at[i] : sums[i] + value.at[i];
@@ -358,19 +375,19 @@ private:
     GGTTS_ANYWHERE void leave() {
         tile_.meet();
         tile_.each([&](int warp, int lane, Registers<Shape> &own) {
-            const int column = warp % warps_across * groups_of_warp * group_width + lane % 4 * 2;
-            float *target =
-                results_ + (first_row_of(warp) - place_.first_row + lane / 4) * result_stride + column;
+            const int column = warp % warps_across * groups_of_warp * group_width + lane / 4;
+            const int row = first_row_of(warp) - place_.first_row + lane % 4 * 2;
+            float *target = results_ + row * result_stride + column;
 #pragma unroll
             for (int index = 0; index < Shape::bands; ++index) {
 #pragma unroll
-                for (int group = 0; group < groups_of_warp; ++group) {
-                    const auto &sums = Shape::exact ? own.totals[index][group] : own.sums[index][group];
+                for (int quad = 0; quad < quads_of_band; ++quad) {
+                    const auto &sums = Shape::exact ? own.totals[index][quad] : own.sums[index][quad];
+                    const int group = quad % groups_of_warp, eight = quad / groups_of_warp;
+                    float *place = target + (index * band + eight * 8) * result_stride + group * group_width;
 #pragma unroll
-                    for (int i = 0; i < 2; ++i) {
-                        float *place = target + (index * band + i * 8) * result_stride + group * group_width;
-                        *reinterpret_cast<Pair *>(place) = {{sums[2 * i], sums[2 * i + 1]}};
-                    }
+                    for (int i = 0; i < 4; ++i)
+                        place[i % 2 * result_stride + i / 2 * 8] = sums[i];
                 }
             }
         });
@@ -381,10 +398,6 @@ private:
         else
             leave_single(rows);
     }
-
-    struct alignas(8) Pair {
-        float at[2];
-    };
 
     GGTTS_ANYWHERE void leave_rows(int rows) {
         constexpr int words = tile_outputs / 4;

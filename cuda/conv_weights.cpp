@@ -25,31 +25,38 @@ std::vector<uint8_t> narrow_weights(const Layer &layer, const float *matrices) {
     return bytes_of(values);
 }
 
-// Neighbouring inputs that a lane reads at once.
-constexpr int together = 4;
-
-void store(const float (&values)[together], Kind kind, uint8_t *target) {
-    for (int i = 0; i < together; ++i) {
-        if (kind == Kind::halves) {
-            const uint16_t half = Stored<Kind::halves>::of(values[i]);
-            std::memcpy(target + i * sizeof half, &half, sizeof half);
-        } else {
-            const float value = kind == Kind::exact ? values[i] : upper_part(values[i]);
-            std::memcpy(target + i * sizeof value, &value, sizeof value);
-        }
+void store(float value, Kind kind, int place, uint8_t *target) {
+    if (kind == Kind::halves) {
+        const uint16_t half = Stored<Kind::halves>::of(value);
+        std::memcpy(target + place * static_cast<int>(sizeof half), &half, sizeof half);
+    } else {
+        value = kind == Kind::exact ? value : upper_part(value);
+        std::memcpy(target + place * static_cast<int>(sizeof value), &value, sizeof value);
     }
+}
+
+// Where one of the four inputs of a lane in a half lies, for the first of its outputs or the other, which is
+// eight further: a register has two neighbours in float16, or one float32, and all four of an instruction
+// lie side by side.
+int place_in_half(Kind kind, int lane, int input, int other) {
+    const int pair = input / 2, neighbour = input % 2;
+    if (kind == Kind::halves)
+        return lane * 8 + (pair * 2 + other) * 2 + neighbour;
+    return (pair * lanes_of_warp + lane) * 4 + neighbour * 2 + other;
 }
 
 // A group of outputs in a chunk of a tap.
 void pack_group(const Layer &layer, const float *matrix, Kind kind, int chunk, int group, uint8_t *target) {
-    for (int half = 0; half < halves_of_chunk; ++half) {
-        for (int lane = 0; lane < lanes_of_warp; ++lane) {
-            const int output = group * group_width + lane / 4;
-            const int input = chunk * chunk_width + half * half_width + lane % 4 * together;
-            float values[together] = {};
-            for (int i = 0; output < layer.outputs && i < together && input + i < layer.inputs; ++i)
-                values[i] = matrix[static_cast<int64_t>(output) * layer.inputs + input + i];
-            store(values, kind, target + (half * lanes_of_warp + lane) * together * number_bytes(kind));
+    constexpr int half_floats = group_floats / halves_of_chunk;
+    for (int row = 0; row < group_width; ++row) {
+        const int output = group * group_width + row;
+        if (output >= layer.outputs)
+            break;
+        const float *source = matrix + static_cast<int64_t>(output) * layer.inputs;
+        for (int i = 0; i < chunk_width && chunk * chunk_width + i < layer.inputs; ++i) {
+            const int half = i / half_width, lane = row % 8 * 4 + i % half_width / 4;
+            const int place = half * half_floats + place_in_half(kind, lane, i % 4, row / 8);
+            store(source[chunk * chunk_width + i], kind, place, target);
         }
     }
 }

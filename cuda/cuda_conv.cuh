@@ -79,14 +79,14 @@ public:
             asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                : "r"(with.rows[0]), "r"(with.rows[1]), "r"(with.rows[2]), "r"(with.rows[3]),
-                  "r"(with.columns[0]), "r"(with.columns[1]));
+                : "r"(with.outputs[0]), "r"(with.outputs[1]), "r"(with.outputs[2]), "r"(with.outputs[3]),
+                  "r"(with.positions[0]), "r"(with.positions[1]));
         } else {
             asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                : "r"(with.rows[0]), "r"(with.rows[1]), "r"(with.rows[2]), "r"(with.rows[3]),
-                  "r"(with.columns[0]), "r"(with.columns[1]));
+                : "r"(with.outputs[0]), "r"(with.outputs[1]), "r"(with.outputs[2]), "r"(with.outputs[3]),
+                  "r"(with.positions[0]), "r"(with.positions[1]));
         }
 #endif
     }

@@ -103,29 +103,30 @@ private:
     }
 
     static constexpr bool halves = Shape::kind == Kind::halves;
-    static constexpr int deep = halves ? 16 : 8;
+    static constexpr int deep = halves ? 16 : 8, eight = 8;
 
     template <class Function>
     void multiply_warp(int warp, Function operands) {
-        float rows[band][deep], columns[deep][group_width], *sums[lanes_of_warp];
+        float outputs[group_width][deep], positions[deep][eight], *sums[lanes_of_warp];
         for (int lane = 0; lane < lanes_of_warp; ++lane) {
             const Operands with = operands(own(warp, lane));
             const int group = lane / 4;
             for (int i = 0; i < 4; ++i)
-                unpack(with.rows[i], lane % 4, i / 2,
-                       [&](int k, float value) { rows[group + i % 2 * 8][k] = value; });
+                unpack(with.outputs[i], lane % 4, i / 2,
+                       [&](int k, float value) { outputs[group + i % 2 * 8][k] = value; });
             for (int i = 0; i < 2; ++i)
-                unpack(with.columns[i], lane % 4, i, [&](int k, float value) { columns[k][group] = value; });
+                unpack(with.positions[i], lane % 4, i,
+                       [&](int k, float value) { positions[k][group] = value; });
             sums[lane] = with.sums;
         }
-        for (int row = 0; row < band; ++row) {
-            float result[group_width] = {};
+        for (int output = 0; output < group_width; ++output) {
+            float result[eight] = {};
             for (int k = 0; k < deep; ++k) {
-                for (int column = 0; column < group_width; ++column)
-                    result[column] += rows[row][k] * columns[k][column];
+                for (int position = 0; position < eight; ++position)
+                    result[position] += outputs[output][k] * positions[k][position];
             }
-            for (int column = 0; column < group_width; ++column)
-                sums[row % 8 * 4 + column / 2][row / 8 * 2 + column % 2] += result[column];
+            for (int position = 0; position < eight; ++position)
+                sums[output % 8 * 4 + position / 2][output / 8 * 2 + position % 2] += result[position];
         }
     }
 
