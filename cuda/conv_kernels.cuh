@@ -7,7 +7,11 @@ namespace ggtts::conv {
 
 // As many registers as leave room for so many blocks on a processor.
 #ifndef GGTTS_CONV_RESIDENT
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200  // whose shared memory has room for no more
+#define GGTTS_CONV_RESIDENT 2
+#else
 #define GGTTS_CONV_RESIDENT 3
+#endif
 #endif
 constexpr int resident_blocks(Kind kind, int bands) {
     if (kind == Kind::halves)
