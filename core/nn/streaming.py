@@ -116,7 +116,7 @@ class StreamState(Generic[Memories]):
         """Have a graph copy what the only lane of another state remembers to all of `chosen`, i32 [n]."""
         for name in self._state.names:
             kept, one = (_by_lane(graph.use(state[name])) for state in (self._state, source._state))
-            same = one.repeat(one.shape[0], chosen.shape[0])
+            same = one.cast("f32").repeat(one.shape[0], chosen.shape[0])  # only float32 is written by rows
             graph.effect(kept.set_rows(same, chosen))
 
     def copy_lane(self, graph: Graph, lane: int, source: StreamState[Memories], source_lane: int) -> None:
