@@ -9,9 +9,6 @@ namespace ggtts::predictor {
 // The first generation with these instructions; a kernel for older ones is empty, and is never launched.
 inline constexpr int tensor_generation = 8;
 
-template <class Warp, class Own>
-class Lanes;
-
 template <class Own>
 class Lanes<CudaWarp, Own> {
 public:
@@ -25,6 +22,14 @@ public:
     template <class Function>
     __device__ __forceinline__ float sum(Function function) {
         return warp_.sum([&](int lane) { return function(lane, own_); });
+    }
+    template <class Function>
+    __device__ __forceinline__ float highest(Function function) {
+        return warp_.highest([&](int lane) { return function(lane, own_); });
+    }
+    template <int count, class Add, class Take>
+    __device__ __forceinline__ void sums(Add add, Take take) {
+        warp_.template sums<count>([&](int lane, float (&values)[count]) { add(lane, own_, values); }, take);
     }
     template <class Get, class Combine, class Set>
     __device__ __forceinline__ void combine_eights(Get get, Combine combine, Set set) {
@@ -53,7 +58,7 @@ public:
     }
 
 private:
-    const CudaWarp &warp_;
+    CudaWarp warp_;
     int lane_;
     Own own_ = {};
 };

@@ -10,10 +10,6 @@
 
 namespace ggtts::predictor {
 
-// What each lane of a warp keeps to itself.
-template <class Warp, class Own>
-class Lanes;
-
 template <class Own>
 class Lanes<EmulatedWarp, Own> {
 public:
@@ -28,6 +24,16 @@ public:
     template <class Function>
     float sum(Function function) {
         return warp_.sum([&](int lane) { return function(lane, own_[lane]); });
+    }
+    template <class Function>
+    float highest(Function function) {
+        return warp_.highest([&](int lane) { return function(lane, own_[lane]); });
+    }
+    // As those of a warp, with what the lanes have.
+    template <int count, class Add, class Take>
+    void sums(Add add, Take take) {
+        warp_.template sums<count>([&](int lane, float (&values)[count]) { add(lane, own_[lane], values); },
+                                   take);
     }
     // Combines what get(own) returns in each eight neighbouring lanes, and hands it to set(own, value).
     template <class Get, class Combine, class Set>

@@ -10,9 +10,12 @@
 #define GGTTS_EVERYWHERE __host__ __device__
 // Loops that have a turn or two: unrolled, they would only fill the caches of instructions.
 #define GGTTS_SHORT_LOOP _Pragma("unroll 1")
+// Of a lambda: what it refers to stays in registers.
+#define GGTTS_INLINE __attribute__((always_inline))
 #else
 #define GGTTS_EVERYWHERE
 #define GGTTS_SHORT_LOOP
+#define GGTTS_INLINE
 #endif
 
 namespace ggtts::talker {

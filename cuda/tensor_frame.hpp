@@ -8,6 +8,7 @@
 #include "code_sampling.hpp"
 #include "tensor_attention.hpp"
 #include "tensor_products.hpp"
+#include "tensor_results.hpp"
 
 namespace ggtts::predictor {
 
@@ -263,9 +264,11 @@ private:
                 for (int i = 0; i < 4; ++i)
                     own.values.at[i] += more.at[i];
             });
-            return publish(all, product.norm, place);
+            return publish(all, residual_stream(), product.norm, place);
         }
-        find_scales(block, all, place);
+        find_scales(all, sizes_.width, sizes_.norm_eps, [&](int lane, int index) {
+            return squares_room(block)[place(lane).column * (sizes_.width / block_width) + index];
+        });
         if (product.becomes == TensorProduct::Result::gated) {
             all.each([&](int lane, FourValues &own) {
                 own.values = gated(sums_of(lane, 2 * first_of_lane(lane)),
@@ -282,17 +285,6 @@ private:
             if (row < rows)
                 *reinterpret_cast<Floats *>(product.result + place(lane).column * rows + row) = values;
         });
-    }
-
-    // silu(gate) * up (Shazeer, "GLU variants improve Transformer", 2020), of rows that take turns.
-    static GGTTS_ANYWHERE Floats gated(const Floats &first, const Floats &second, float scale) {
-        Floats result;
-        for (int i = 0; i < 4; ++i) {
-            const Floats &rows = i < 2 ? first : second;
-            const float gate = rows.at[i % 2 * 2] * scale, up = rows.at[i % 2 * 2 + 1] * scale;
-            result.at[i] = gate / (1.0F + expf(-gate)) * up;
-        }
-        return result;
     }
 
     // What a product is added to.
@@ -336,31 +328,14 @@ private:
                     own.values.at[i] = place(lane).exists ? entry(first + i) : 0.0F;
             });
             if (first_of_layers_ == 0)
-                publish(all, model_.layers[0].attention_norm, place);
+                publish(all, residual_stream(), model_.layers[0].attention_norm, place);
             else
                 split_blocks(all, tensor_.entry, columns_, place);
         });
     }
 
-    // Makes values of the lanes blocks of the residual stream.
-    template <class AllLanes, class Where>
-    GGTTS_ANYWHERE void publish(AllLanes &all, const float *norm, Where where) const {
-        all.combine_eights([](const FourValues &own) { return sum_of_squares(own.values); },
-                           [](float a, float b) { return a + b; },
-                           [](FourValues &own, float squares) { own.squares = squares; });
-        all.each([&](int lane, FourValues &own) {
-            const BlockPlace place = where(lane);
-            if (!place.exists)
-                return;
-            const int row = place.block * block_width + first_of_lane(lane);
-            *reinterpret_cast<Floats *>(buffers_.x + place.column * sizes_.width + row) = own.values;
-            if (first_of_lane(lane) == 0)
-                tensor_.squares[place.column * (sizes_.width / block_width) + place.block] = own.squares;
-            const Floats weights = *reinterpret_cast<const Floats *>(norm + row);
-            for (int i = 0; i < 4; ++i)
-                own.values.at[i] *= weights.at[i];
-        });
-        split_blocks(all, tensor_.normed, columns_, where);
+    GGTTS_ANYWHERE Residual residual_stream() const {
+        return {buffers_.x, tensor_.squares, tensor_.normed, sizes_.width, columns_};
     }
 
     // Sums of squares come to shared memory while products are made; they are complete when those are.
@@ -371,23 +346,6 @@ private:
         begin_copies(block, 1, words,
                      [&](int, int word) { return Copy{target + 4 * word, tensor_.squares + 4 * word}; });
     }
-    // The factor of the RMSNorm of each lane's column.
-    template <class Block, class AllLanes, class Where>
-    GGTTS_ANYWHERE void find_scales(const Block &block, AllLanes &all, Where where) const {
-        const int blocks = sizes_.width / block_width;
-        all.each([&](int lane, FourValues &own) {
-            const float *squares = squares_room(block) + where(lane).column * blocks;
-            own.squares = 0.0F;
-            for (int i = lane % lanes_of_block; i < blocks; i += lanes_of_block)
-                own.squares += squares[i];
-        });
-        all.combine_eights([](const FourValues &own) { return own.squares; },
-                           [](float a, float b) { return a + b; },
-                           [&](FourValues &own, float squares) {
-                               own.scale = norm_scale(squares, sizes_.width, sizes_.norm_eps);
-                           });
-    }
-
     GGTTS_ANYWHERE float *logits_of(int code) const {
         return buffers_.logits + static_cast<int64_t>(code) * columns_ * sizes_.entries;
     }

@@ -20,6 +20,15 @@ namespace {
 
 using Row = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+using Numbers = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Rows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+nb::ndarray<nb::numpy, float> new_rows(size_t rows, int size) {
+    auto *memory = new float[rows * static_cast<size_t>(size)]();
+    nb::capsule owner(memory, [](void *pointer) noexcept { delete[] static_cast<float *>(pointer); });
+    return nb::ndarray<nb::numpy, float>(memory, {rows, static_cast<size_t>(size)}, owner);
+}
+
 nb::ndarray<nb::numpy, float> new_vector(int size) {
     auto *memory = new float[static_cast<size_t>(size)]();
     nb::capsule owner(memory, [](void *pointer) noexcept { delete[] static_cast<float *>(pointer); });
@@ -33,6 +42,22 @@ nb::tuple step(TalkerPlan &plan, const State &state, int slot, int position, con
     {
         nb::gil_scoped_release release;
         plan.step(state, slot, position, row.data(), hidden.data(), logits.data());
+    }
+    return nb::make_tuple(hidden, logits);
+}
+
+nb::tuple step_together(TalkerPlan &plan, const State &state, const Numbers &slots, const Numbers &positions,
+                        const Rows &rows) {
+    const size_t count = slots.shape(0);
+    if (positions.shape(0) != count || rows.shape(0) != count ||
+        rows.shape(1) != static_cast<size_t>(plan.sizes().width))
+        throw std::invalid_argument("a step takes a slot, a position and a row of " +
+                                    std::to_string(plan.sizes().width) + " values for each");
+    auto hidden = new_rows(count, plan.sizes().width), logits = new_rows(count, plan.sizes().vocabulary);
+    {
+        nb::gil_scoped_release release;
+        plan.step_together(state, {static_cast<int>(count), slots.data(), positions.data(), rows.data(),
+                                   hidden.data(), logits.data()});
     }
     return nb::make_tuple(hidden, logits);
 }
@@ -69,7 +94,12 @@ void bind_talker(nb::module_ &module) {
         .def("step", &step, "state"_a, "slot"_a, "position"_a, "row"_a,
              "row [width] at a position -> the normed last state [width], logits [vocabulary]; keys and "
              "values are "
-             "added to a slot of the state.");
+             "added to a slot of the state.")
+        .def("prepare_together", &TalkerPlan::prepare_together, nb::call_guard<nb::gil_scoped_release>(),
+             "Takes memory for steps of several slots; tells whether there can be such.")
+        .def("step_together", &step_together, "state"_a, "slots"_a, "positions"_a, "rows"_a,
+             "rows [count, width] at positions of some slots, none twice -> states [count, width], logits "
+             "[count, vocabulary].");
 }
 
 }  // namespace ggtts

@@ -7,6 +7,7 @@
 
 #include "errors.hpp"
 #include "predictor_weights.hpp"
+#include "rotations.hpp"
 
 namespace ggtts {
 namespace {
@@ -76,14 +77,9 @@ int64_t rows_of(const GgufFile &file, const std::string &name, int width) {
     return shape.size() > 1 ? shape[1] : 1;
 }
 
-std::vector<float> rotation_of(int position, int head_dim, float theta) {
-    std::vector<float> rotation;
-    for (int pair = 0; pair < head_dim / 2; ++pair) {
-        const double angle = position * std::pow(static_cast<double>(theta), -2.0 * pair / head_dim);
-        rotation.push_back(static_cast<float>(std::cos(angle)));
-        rotation.push_back(static_cast<float>(std::sin(angle)));
-    }
-    return rotation;
+void check_position(int position, int end) {
+    if (position < 0 || position >= end)
+        throw std::invalid_argument("position " + std::to_string(position) + " is none of the cache");
 }
 
 }  // namespace
@@ -96,7 +92,7 @@ bool TalkerPlan::fits(const Weights &weights, const std::string &scope, const Si
 
 TalkerPlan::TalkerPlan(const std::shared_ptr<Weights> &weights, const std::string &scope, const Sizes &sizes,
                        float rope_theta, const Emulation *emulation)
-    : weights_(weights), rope_theta_(rope_theta) {
+    : weights_(weights), scope_(scope), rope_theta_(rope_theta) {
     const auto kind = common_kind(weights->file(), scope, sizes);
     if (!kind)
         throw std::invalid_argument(weights->file().path() +
@@ -123,6 +119,7 @@ void TalkerPlan::open(const Backend &backend, const Emulation *emulation) {
     if (emulation != nullptr) {
         machine_ = predictor::emulated_machine(emulation->blocks, emulation->warps);
         runner_ = talker::emulated_runner(kind_, emulation->blocks, emulation->warps);
+        batch_runner_ = talker::batch::emulated_batch_runner(kind_, model_.sizes, emulation->blocks);
         return;
     }
     const auto index = backend.cuda_index();
@@ -132,6 +129,7 @@ void TalkerPlan::open(const Backend &backend, const Emulation *emulation) {
     runner_ = talker::cuda_runner(*index, *machine_, kind_, model_.sizes);
     if (!runner_)
         throw DeviceError("the talker's kernel does not fit this device");
+    batch_runner_ = talker::batch::cuda_batch_runner(*index, *machine_, kind_, model_.sizes);
 }
 
 template <class Value>
@@ -280,35 +278,39 @@ int TalkerPlan::most_positions() const {
     return talker::most_keys(model_.sizes, runner_->blocks());
 }
 
-std::vector<Cache> TalkerPlan::caches_of(const State &state, int slot, Step &step) const {
+// Checks that there is such a slot.
+KeptSlots TalkerPlan::kept_in(const State &state, int slot) const {
     const Sizes &sizes = model_.sizes;
     const ggml_tensor *first = state.find("keys.0");
-    step.capacity = static_cast<int>(first->ne[1]);
-    step.half_cache = first->type == GGML_TYPE_F16;
-    std::vector<Cache> caches;
+    KeptSlots kept;
+    kept.capacity = static_cast<int>(first->ne[1]);
+    kept.half = first->type == GGML_TYPE_F16;
+    kept.slot_bytes = static_cast<int64_t>(first->nb[3]);
     for (int layer = 0; layer < sizes.layers; ++layer) {
         const ggml_tensor *both[] = {state.find("keys." + std::to_string(layer)),
                                      state.find("values." + std::to_string(layer))};
         for (const ggml_tensor *tensor : both) {
-            const bool fits = tensor->ne[0] == sizes.head_dim && tensor->ne[1] == step.capacity &&
+            const bool fits = tensor->ne[0] == sizes.head_dim && tensor->ne[1] == kept.capacity &&
                               tensor->ne[2] == sizes.kv_heads && slot >= 0 && slot < tensor->ne[3];
-            if (!fits || tensor->type != first->type || (!step.half_cache && tensor->type != GGML_TYPE_F32))
+            if (!fits || tensor->type != first->type || (!kept.half && tensor->type != GGML_TYPE_F32))
                 throw std::invalid_argument("'" + std::string(tensor->name) + "' is no cache with a slot " +
                                             std::to_string(slot) + " that the talker's kernel knows");
         }
-        const size_t begin = static_cast<size_t>(slot) * first->nb[3];
-        caches.push_back(
-            {static_cast<uint8_t *>(both[0]->data) + begin, static_cast<uint8_t *>(both[1]->data) + begin});
+        kept.caches.push_back(
+            {static_cast<uint8_t *>(both[0]->data), static_cast<uint8_t *>(both[1]->data)});
     }
-    return caches;
+    return kept;
 }
 
 Step TalkerPlan::describe_step(const State &state, int slot, int position, const float *row) {
     const Sizes &sizes = model_.sizes;
     Step step = step_;
-    const std::vector<Cache> caches = caches_of(state, slot, step);
-    if (position < 0 || position >= std::min(step.capacity, most_positions()))
-        throw std::invalid_argument("position " + std::to_string(position) + " is none of the cache");
+    KeptSlots kept = kept_in(state, slot);
+    for (Cache &cache : kept.caches)
+        cache = {cache.keys + slot * kept.slot_bytes, cache.values + slot * kept.slot_bytes};
+    step.capacity = kept.capacity;
+    step.half_cache = kept.half;
+    check_position(position, std::min(step.capacity, most_positions()));
     const talker::Chunks chunks = talker::chunks_for(sizes, position + 1, runner_->blocks());
     step.position = position;
     step.chunk = chunks.size;
@@ -317,9 +319,10 @@ Step TalkerPlan::describe_step(const State &state, int slot, int position, const
     auto *letters = reinterpret_cast<Letter *>(host_request_);
     for (int i = 0; i < sizes.width; ++i)
         letters[i] = {row[i], time_};
-    const std::vector<float> rotation = rotation_of(position, sizes.head_dim, rope_theta_);
+    std::vector<float> rotation;
+    add_rotation(rotation, position, sizes.head_dim, rope_theta_);
     std::memcpy(host_request_ + rotation_at_, rotation.data(), rotation.size() * sizeof(float));
-    std::memcpy(host_request_ + caches_at_, caches.data(), caches.size() * sizeof(Cache));
+    std::memcpy(host_request_ + caches_at_, kept.caches.data(), kept.caches.size() * sizeof(Cache));
     return step;
 }
 
@@ -341,6 +344,55 @@ void TalkerPlan::step(const State &state, int slot, int position, const float *r
     }
     std::copy_n(host_answer_, sizes().width, hidden);
     std::copy_n(host_answer_ + sizes().width, sizes().vocabulary, logits);
+}
+
+// The power of two of each matrix; see `lift_of`.
+std::vector<float> TalkerPlan::lifts() const {
+    std::vector<float> lifts;
+    for (const Group &group : groups(scope_)) {
+        std::vector<const FileTensor *> tensors;
+        for (const std::string &name : group.names)
+            tensors.push_back(&weights_->file().tensor(name));
+        lifts.push_back(lift_of(tensors));
+    }
+    return lifts;
+}
+
+bool TalkerPlan::prepare_together() {
+    std::lock_guard lock(weights_->backend()->compute_mutex());
+    if (batch_ != nullptr || batch_runner_ == nullptr)
+        return batch_ != nullptr;
+    try {
+        batch_ = std::make_unique<TalkerBatchPlan>(*machine_, std::move(batch_runner_), model_, lifts(),
+                                                   rope_theta_);
+    } catch (const predictor::OutOfMemory &error) {
+        weights_->backend()->refuse_memory("the talker's kernel for several utterances", error.wanted);
+    } catch (const std::runtime_error &error) {
+        failed_ = true;
+        throw DeviceError(error.what());
+    }
+    return true;
+}
+
+void TalkerPlan::step_together(const State &state, const NewPositions &positions) {
+    if (!prepare_together())
+        throw std::invalid_argument("the talker's kernel adds one position at a time here");
+    if (positions.count == 0)
+        return;
+    std::lock_guard lock(weights_->backend()->compute_mutex());
+    if (failed_)
+        throw DeviceError("the talker's kernel failed before");
+    const auto [least, most] = std::minmax_element(positions.slots, positions.slots + positions.count);
+    kept_in(state, *least);
+    const KeptSlots kept = kept_in(state, *most);
+    for (int i = 0; i < positions.count; ++i)
+        check_position(positions.positions[i], kept.capacity);
+    try {
+        batch_->step(kept, positions);
+    } catch (const std::runtime_error &error) {
+        failed_ = true;
+        throw DeviceError(error.what());
+    }
 }
 
 }  // namespace ggtts

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph.hpp"
+#include "talker_batch_plan.hpp"
 
 namespace ggtts {
 
@@ -38,6 +39,13 @@ public:
     // of another shape.
     void step(const State &state, int slot, int position, const float *row, float *hidden, float *logits);
 
+    // Takes the memory for steps of several slots at once. False: the kernel has none with weights of
+    // float32, nor on every device. Throws DeviceError where memory ends, once: it has none then, either.
+    bool prepare_together();
+    // The same as `step` for positions of several slots, none of them twice. Bits differ from those of `step`
+    // by rounding, but do not depend on the other positions.
+    void step_together(const State &state, const NewPositions &positions);
+
 private:
     struct Group;
 
@@ -49,7 +57,8 @@ private:
     const float *load_vector(const std::string &name, int size);
     void allocate_buffers();
     talker::Step describe_step(const State &state, int slot, int position, const float *row);
-    std::vector<talker::Cache> caches_of(const State &state, int slot, talker::Step &step) const;
+    KeptSlots kept_in(const State &state, int slot) const;
+    std::vector<float> lifts() const;
     template <class Value>
     Value *allocate(int64_t count);
     template <class Value>
@@ -58,6 +67,9 @@ private:
     std::shared_ptr<Weights> weights_;
     std::unique_ptr<predictor::Machine> machine_;
     std::unique_ptr<talker::Runner> runner_;
+    std::unique_ptr<talker::batch::BatchRunner> batch_runner_;  // until `batch_` has it
+    std::unique_ptr<TalkerBatchPlan> batch_;
+    std::string scope_;
     predictor::WeightKind kind_;
     float rope_theta_;
     talker::Model model_{};

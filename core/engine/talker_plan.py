@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,3 +97,33 @@ class TalkerPlan:
         """
         with native_failures():
             return self._plan.step(state, slot, position, np.ascontiguousarray(row, np.float32))
+
+    def prepare_together(self) -> bool:
+        """Take memory for steps of several slots; tell whether the kernel has such steps here.
+
+        Raises:
+            EngineError: the device failed or has not enough memory; there are none from then on.
+        """
+        with native_failures():
+            return self._plan.prepare_together()
+
+    def step_together(
+        self, state: _native.State, slots: Sequence[int], positions: Sequence[int], rows: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute one more position of each of some slots; bits do not depend on the other ones.
+
+        Args:
+            state: keys and values of `SlotCache`.
+            slots: those that go on, none twice.
+            positions: how many positions each of them has.
+            rows: the inputs, [slots, width].
+
+        Returns:
+            The normed last states [slots, width] and the logits [slots, vocabulary].
+
+        Raises:
+            EngineError: the device failed.
+        """
+        numbers = (np.asarray(values, np.int32) for values in (slots, positions))
+        with native_failures():
+            return self._plan.step_together(state, *numbers, np.ascontiguousarray(rows, np.float32))

@@ -7,6 +7,8 @@ programs all the same: both work on the same weights, keys and values.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +42,7 @@ def talker_sizes(file: TalkerFile) -> TalkerSizes:
 
 
 class KernelTalker:
-    """Computes single positions on the device. Any number of sequences and threads share one."""
+    """Computes positions on the device. Any number of sequences and threads share one."""
 
     def __init__(self, plan: TalkerPlan) -> None:
         self._plan = plan
@@ -64,3 +66,18 @@ class KernelTalker:
     def step(self, state: State, slot: int, position: int, row: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Add one position to a slot of keys and values; see `TalkerPlan.step`."""
         return self._plan.step(state, slot, position, row)
+
+    @cached_property
+    def takes_several(self) -> bool:
+        """Whether the kernel adds positions of several slots at once; its memory is taken when this is first asked."""
+        try:
+            return self._plan.prepare_together()
+        except EngineError as error:
+            _logger.warning("%s: several utterances go on without the kernel, and slower", error)
+            return False
+
+    def step_together(
+        self, state: State, slots: Sequence[int], positions: Sequence[int], rows: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Add one position to each of some slots of keys and values; see `TalkerPlan.step_together`."""
+        return self._plan.step_together(state, slots, positions, rows)

@@ -188,7 +188,7 @@ class TalkerBatch:
         """
         for slot in slots:
             self._make_room_for_step(self._number(slot))
-        arrays = self._lone_step(slots[0].number, rows[0]) if len(slots) == 1 else None
+        arrays = self._kernel_step([slot.number for slot in slots], rows)
         if arrays is None:
             if not self._stand_close(slots):
                 self._bring_forward(slots)
@@ -197,13 +197,18 @@ class TalkerBatch:
             self._cache.advance(slot.number, 1)
         return arrays
 
-    def _lone_step(self, number: int, row: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """Return the step of one slot where a kernel computes it: several are sooner computed together."""
-        kernel, length = self._talker.kernel, self._cache.lengths[number]
-        if kernel is None or not kernel.takes(length):
+    def _kernel_step(self, numbers: Sequence[int], rows: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Return the steps of some slots where a kernel computes them, wherever they stand."""
+        kernel, lengths = self._talker.kernel, [self._cache.lengths[number] for number in numbers]
+        if kernel is None:
             return None
-        hidden, logits = kernel.step(self._cache.state, number, length, row)
-        return logits[None], hidden[None]
+        if len(numbers) == 1 and kernel.takes(lengths[0]):
+            hidden, logits = kernel.step(self._cache.state, numbers[0], lengths[0], rows[0])
+            return logits[None], hidden[None]
+        if not kernel.takes_several:
+            return None
+        hidden, logits = kernel.step_together(self._cache.state, numbers, lengths, rows)
+        return logits, hidden
 
     def _steps_together(self, numbers: Sequence[int], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the steps of some slots, which are the first ones in some order or stand close, in that order."""

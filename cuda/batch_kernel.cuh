@@ -1,0 +1,131 @@
+// The kernel for steps of several utterances, for one type of weight.
+#pragma once
+
+#include <cuda_runtime.h>
+
+// What the phases ask of a GPU comes before them.
+#include "cuda_batch.cuh"
+
+#include "batch_sizes.hpp"
+#include "batch_step.hpp"
+
+namespace ggtts::talker::batch {
+
+// For about a second. A kernel that waits for ever would take the device from everybody.
+inline constexpr int most_barrier_turns = 1 << 21;
+
+// All blocks are resident (a cooperative launch), so they can wait for each other.
+template <class Type>
+class CudaBatchGrid {
+public:
+    using Ring = WeightRing<Type, CudaBlock>;
+
+    __device__ __forceinline__ CudaBatchGrid(const CudaBlock &block, Ring &ring, uint32_t *arrivals)
+        : block_(block), ring_(ring), arrivals_(arrivals) {}
+
+    template <class Function>
+    __device__ __forceinline__ void phase(Function function) {
+        function(block_, ring_);
+        wait_for_all();
+    }
+
+private:
+    // As that of CudaGrid.
+    __device__ __forceinline__ void wait_for_all() {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            wanted_ += gridDim.x;
+            predictor::release_one(arrivals_);
+            for (int turn = 0; predictor::acquire(arrivals_) < wanted_; ++turn) {
+                if (turn == most_barrier_turns)
+                    __trap();
+            }
+        }
+        __syncthreads();
+    }
+
+    const CudaBlock &block_;
+    Ring &ring_;
+    uint32_t *arrivals_;
+    uint32_t wanted_ = 0;
+};
+
+// Bytes of the tables that the kernel copies: a barrier of the grid empties the first-level cache, and every
+// phase begins with finding its weights.
+constexpr GGTTS_EVERYWHERE int table_bytes(const Sizes &sizes) {
+    const int matrices = sizes.layers * matrices_of_layer + 1;
+    const int bytes = matrices * static_cast<int>(sizeof(Matrix) + sizeof(float)) +
+                      sizes.layers * static_cast<int>(sizeof(Norms) + sizeof(Cache)) +
+                      product_kinds * static_cast<int>(sizeof(Tiling)) +
+                      most_columns * static_cast<int>(sizeof(Column));
+    return (bytes + 127) / 128 * 128;
+}
+
+template <class Entry>
+__device__ const Entry *copied(const Entry *table, int entries, uint8_t *&room) {
+    auto *copy = reinterpret_cast<uint32_t *>(room);
+    const auto *source = reinterpret_cast<const uint32_t *>(table);
+    const int words = entries * static_cast<int>(sizeof(Entry) / sizeof(uint32_t));
+    for (int i = static_cast<int>(threadIdx.x); i < words; i += static_cast<int>(blockDim.x))
+        copy[i] = source[i];
+    const auto *result = reinterpret_cast<const Entry *>(room);
+    room += entries * sizeof(Entry);
+    return result;
+}
+
+// The model and the step with their tables in shared memory.
+struct LocalTables {
+    Model model;
+    BatchStep step;
+
+    __device__ __forceinline__ LocalTables(const Model &of_model, const BatchStep &of_step, uint8_t *room)
+        : model(of_model), step(of_step) {
+        model.matrices = copied(model.matrices, model.matrix_count, room);
+        model.norms = copied(model.norms, model.sizes.layers, room);
+        step.caches = copied(step.caches, model.sizes.layers, room);
+        step.each = copied(step.each, step.columns, room);
+        step.tilings = copied(step.tilings, product_kinds, room);
+        step.lifts = copied(step.lifts, model.matrix_count, room);
+        __syncthreads();
+    }
+};
+
+template <class Type>
+__global__ void __launch_bounds__(batch_warps *lanes, 1)
+    batch_kernel(const __grid_constant__ Model model, const __grid_constant__ BatchStep step,
+                 const __grid_constant__ BatchRoom room) {
+#if __CUDA_ARCH__ >= 800
+    extern __shared__ __align__(128) uint8_t memory[];
+    uint8_t *tables = memory + predictor::reserved_floats * sizeof(float);
+    const LocalTables local(model, step, tables);
+    const CudaBlock block(reinterpret_cast<float *>(memory),
+                          reinterpret_cast<float *>(tables + table_bytes(model.sizes)));
+    WeightRing<Type, CudaBlock> ring(block, local.model, local.step.tilings, room);
+    CudaBatchGrid<Type> grid(block, ring, step.arrivals);
+    TalkerBatchStep<Type, CudaBatchGrid<Type>>(grid, local.model, local.step, room).run();
+#endif
+}
+
+inline size_t shared_bytes(const Sizes &sizes, const BatchRoom &room) {
+    return predictor::reserved_floats * sizeof(float) + static_cast<size_t>(table_bytes(sizes)) +
+           static_cast<size_t>(room.end) * sizeof(float);
+}
+
+// What a launch needs to know.
+struct BatchKernel {
+    const void *function = nullptr;
+    BatchRoom (*room)(const Sizes &, int columns, int stage_units, int slots) = nullptr;
+    int stage_units = 0;  // at most
+};
+
+template <class Type>
+BatchKernel batch_kernel_of() {
+    return {reinterpret_cast<const void *>(&batch_kernel<Type>), &room_for<Type>, Type::most_stage_units};
+}
+
+// One source file each, so that they are compiled side by side.
+BatchKernel q8_0_batch_kernel();
+BatchKernel f16_batch_kernel();
+BatchKernel bf16_batch_kernel();
+
+}  // namespace ggtts::talker::batch

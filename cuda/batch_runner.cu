@@ -1,0 +1,110 @@
+#include "batch_runner.hpp"
+
+#include <string>
+
+#include "batch_kernel.cuh"
+
+namespace ggtts::talker::batch {
+namespace {
+
+void check(cudaError_t status, const char *what) {
+    if (status != cudaSuccess) {
+        // An error that is not fatal would be reported again by the next call of somebody else.
+        cudaGetLastError();
+        throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
+    }
+}
+
+BatchKernel kernel_of(WeightKind kind) {
+    switch (kind) {
+        case WeightKind::q8_0:
+            return q8_0_batch_kernel();
+        case WeightKind::f16:
+            return f16_batch_kernel();
+        case WeightKind::bf16:
+            return bf16_batch_kernel();
+        default:
+            return {};
+    }
+}
+
+// A kernel on a device.
+struct Launch {
+    BatchKernel kernel;
+    int blocks;
+    int room;         // of a block in shared memory, in bytes
+    int stage_units;  // the same for all numbers of columns, as sums are made in its order
+    int columns;      // at most
+
+    bool fits(const Sizes &sizes, int columns, int units, int slots) const {
+        return shared_bytes(sizes, kernel.room(sizes, columns, units, slots)) <= static_cast<size_t>(room);
+    }
+};
+
+// As many columns as there is room for, and then as large stages.
+void choose_stages(Launch &launch, const Sizes &sizes) {
+    launch.columns = 0;
+    for (int units = launch.kernel.stage_units; units >= least_stage_units; units /= 2) {
+        int columns = most_columns;
+        while (columns > launch.columns && !launch.fits(sizes, columns, units, least_slots))
+            columns -= columns_step;
+        if (columns > launch.columns) {
+            launch.columns = columns;
+            launch.stage_units = units;
+        }
+    }
+}
+
+class CudaBatchRunner : public BatchRunner {
+public:
+    CudaBatchRunner(int index, predictor::Machine &machine, const Launch &launch)
+        : index_(index), machine_(machine), launch_(launch) {}
+
+    int columns() const override { return launch_.columns; }
+
+    void run(const Model &model, const BatchStep &step) override {
+        check(cudaSetDevice(index_), "the device");
+        int slots = most_slots_of_batch;
+        while (slots > least_slots && !launch_.fits(model.sizes, step.columns, launch_.stage_units, slots))
+            --slots;
+        BatchRoom room = launch_.kernel.room(model.sizes, step.columns, launch_.stage_units, slots);
+        void *arguments[] = {const_cast<Model *>(&model), const_cast<BatchStep *>(&step), &room};
+        check(cudaLaunchCooperativeKernel(launch_.kernel.function, dim3(static_cast<unsigned>(launch_.blocks)),
+                                          dim3(batch_warps * lanes), arguments,
+                                          shared_bytes(model.sizes, room),
+                                          static_cast<cudaStream_t>(machine_.stream())),
+              "the launch of steps");
+    }
+
+private:
+    int index_;
+    predictor::Machine &machine_;
+    Launch launch_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchRunner> cuda_batch_runner(int index, predictor::Machine &machine, WeightKind kind,
+                                               const Sizes &sizes) {
+    Launch launch{kernel_of(kind), 0, 0, 0, 0};
+    int generation = 0, shared_limit = 0;
+    check(cudaSetDevice(index), "the device");
+    check(cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, index), "its generation");
+    if (launch.kernel.function == nullptr || generation < predictor::tensor_generation || !fits_batch(sizes))
+        return nullptr;
+    check(cudaDeviceGetAttribute(&launch.blocks, cudaDevAttrMultiProcessorCount, index), "its processors");
+    check(cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
+          "its shared memory");
+    cudaFuncAttributes attributes;
+    check(cudaFuncGetAttributes(&attributes, launch.kernel.function), "the kernel for this device");
+    launch.room = shared_limit - static_cast<int>(attributes.sharedSizeBytes);
+    choose_stages(launch, sizes);
+    if (launch.columns == 0 || attributes.maxThreadsPerBlock < batch_warps * lanes)
+        return nullptr;
+    check(cudaFuncSetAttribute(launch.kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               launch.room),
+          "shared memory");
+    return std::make_unique<CudaBatchRunner>(index, machine, launch);
+}
+
+}  // namespace ggtts::talker::batch

@@ -1,0 +1,347 @@
+// One step of the talker for several utterances: a new position of each through all layers, to the logits of
+// the first code of its next frame.
+//
+// The network is that of talker_step.hpp. Phases are divided by barriers of the grid, as in tensor_frame.hpp:
+// with many columns the values that blocks send each other are too many for letters.
+#pragma once
+
+#include "batch_attention.hpp"
+#include "batch_products.hpp"
+#include "tensor_results.hpp"
+
+namespace ggtts::talker::batch {
+
+using predictor::blocks_of_warp;
+using predictor::first_of_lane;
+using predictor::lanes_of_block;
+using predictor::Residual;
+
+enum PhaseOfLayer { project_inputs, attend_to_keys, add_attended, gate, add_fed, phases_of_layer };
+
+// The first phase takes the inputs, the last one makes the logits.
+constexpr int phase_count(const Sizes &sizes) {
+    return 1 + sizes.layers * phases_of_layer + 1;
+}
+
+template <class Type, class Grid>
+class TalkerBatchStep {
+public:
+    // `room` says where things lie in the shared memory of a block.
+    GGTTS_ANYWHERE TalkerBatchStep(Grid &grid, const Model &model, const BatchStep &step, const BatchRoom &room)
+        : grid_(grid), model_(model), step_(step), room_(room), sizes_(model.sizes) {}
+
+    GGTTS_ANYWHERE void run() {
+        GGTTS_SHORT_LOOP
+        for (int phase = 0; phase < phase_count(sizes_); ++phase)
+            grid_.phase([&](const auto &block, auto &ring) GGTTS_INLINE { compute(block, ring, phase); });
+    }
+
+private:
+    template <class Block, class Ring>
+    GGTTS_ANYWHERE void compute(const Block &block, Ring &ring, int phase) const {
+        if (phase == 0) {
+            ring.start();
+            return enter(block);
+        }
+        const int layer = (phase - 1) / phases_of_layer, of_layer = (phase - 1) % phases_of_layer;
+        const bool ends = layer == sizes_.layers;
+        if (!ends && of_layer == attend_to_keys)
+            return attend(block, layer);
+        if (!ends && of_layer == project_inputs && step_.asks_ahead != 0)
+            ask_for_keys(block, layer);
+        // All products are made in one place: code that fits the cache is faster than calls of its own.
+        multiply(block, ring, layer * matrices_of_layer + of_layer - (of_layer > attend_to_keys ? 1 : 0));
+        if (ends)
+            leave(block);
+    }
+
+    template <class Block>
+    GGTTS_ANYWHERE float *scales_room(const Block &block) const {
+        return block.shared() + room_.scales;
+    }
+    template <class Block>
+    GGTTS_ANYWHERE float *sums_room(const Block &block) const {
+        return block.shared() + room_.sums;
+    }
+
+    GGTTS_ANYWHERE Residual residual() const {
+        return {step_.x, step_.squares, step_.normed, sizes_.width, step_.columns};
+    }
+
+    // The inputs become the residual stream.
+    template <class Block>
+    GGTTS_ANYWHERE void enter(const Block &block) const {
+        const int blocks = sizes_.width / block_width, of_column = (blocks + blocks_of_warp - 1) / blocks_of_warp;
+        const int tasks = step_.columns * of_column, own = (tasks + block.blocks() - 1) / block.blocks();
+        block.each_task(own, [&](const auto &warp, int index) {
+            const int task = block.index() + index * block.blocks(), column = task / of_column;
+            predictor::Lanes<std::decay_t<decltype(warp)>, FourValues> all(warp);
+            const auto place = [&](int lane) {
+                const int at = task % of_column * blocks_of_warp + lane / lanes_of_block;
+                return BlockPlace{at, column, column < step_.columns && at < blocks};
+            };
+            all.each([&](int lane, FourValues &own) {
+                const int at = column * sizes_.width + place(lane).block * block_width + first_of_lane(lane);
+                own.values = place(lane).exists ? predictor::fresh_floats(step_.rows + at) : Floats{};
+            });
+            publish(all, residual(), model_.norms[0].attention, place);
+        });
+    }
+
+    // What goes into a product, and what becomes of it.
+    GGTTS_ANYWHERE const SplitActivations &activations_of(int kind) const {
+        return kind == output_matrix ? step_.attended : kind == down_matrix ? step_.gated : step_.normed;
+    }
+    static GGTTS_ANYWHERE bool follows_norm(int kind) { return kind != output_matrix && kind != down_matrix; }
+
+    // Of the norm that follows what a matrix adds to the residual stream.
+    GGTTS_ANYWHERE const float *next_norm(int matrix) const {
+        const int layer = matrix / matrices_of_layer;
+        if (matrix % matrices_of_layer == output_matrix)
+            return model_.norms[layer].feed_forward;
+        return layer + 1 < sizes_.layers ? model_.norms[layer + 1].attention : model_.output_norm;
+    }
+
+    // Multiplies all pieces of this block.
+    template <class Block, class Ring>
+    GGTTS_ANYWHERE void multiply(const Block &block, Ring &ring, int matrix) const {
+        const int kind = kind_of(model_, matrix), columns = step_.columns;
+        const Tiling &tiling = step_.tilings[kind];
+        const Factors factors{activations_of(kind), columns, model_.matrices[matrix].width / block_width,
+                              step_.lifts[matrix]};
+        AllWarps<Block, UnitLane> warps(batch_warps);
+        float *sums = sums_room(block);
+        GGTTS_SHORT_LOOP
+        for (int number = block.index(); number < tiling.pieces(); number += block.blocks()) {
+            Piece piece(tiling, number);
+            const bool finds = follows_norm(kind) && number == block.index();
+            piece.units = multiply_piece<Type>(block, ring, warps, tiling, piece, room_.stage_units, factors,
+                                               sums, [&](const auto &warp) {
+                                                   if (finds)
+                                                       keep_scales(warp, scales_room(block));
+                                               });
+            if (!predictor::complete(block, tiling, piece, columns, sums, step_.meeting))
+                continue;
+            block.each_task(columns / blocks_of_warp, [&](const auto &warp, int task) {
+                finish(warp, matrix, task * blocks_of_warp, piece.tile, sums, scales_room(block));
+            });
+        }
+    }
+
+    // The factors of the RMSNorm of all columns, each warp those of some.
+    template <class Warp>
+    GGTTS_ANYWHERE void keep_scales(const Warp &warp, float *scales) const {
+        GGTTS_SHORT_LOOP
+        for (int first = warp.index() * blocks_of_warp; first < step_.columns;
+             first += batch_warps * blocks_of_warp) {
+            predictor::Lanes<Warp, FourValues> all(warp);
+            const auto column = [&](int lane) { return first + lane / lanes_of_block; };
+            find_scales_of(all, column);
+            all.each([&](int lane, const FourValues &own) {
+                if (lane % lanes_of_block == 0)
+                    scales[column(lane)] = own.scale;
+            });
+        }
+    }
+
+    template <class AllLanes, class ColumnOf>
+    GGTTS_ANYWHERE void find_scales_of(AllLanes &all, ColumnOf column) const {
+        const int blocks = sizes_.width / block_width;
+        predictor::find_scales(all, sizes_.width, sizes_.norm_eps, [&](int lane, int index) {
+            return predictor::fresh(step_.squares + column(lane) * blocks + index);
+        });
+    }
+
+    // What becomes of the sums of a tile and of as many columns as a warp has blocks.
+    template <class Warp>
+    GGTTS_ANYWHERE void finish(const Warp &warp, int matrix, int first_column, int tile, const float *sums,
+                               const float *scales) const {
+        const int kind = kind_of(model_, matrix), stride = predictor::sums_stride(step_.tilings[kind].rows());
+        predictor::Lanes<Warp, FourValues> all(warp);
+        const auto place = [&](int lane) {
+            return BlockPlace{tile, first_column + lane / lanes_of_block, true};
+        };
+        const auto sums_of = [&](int lane, int first) {
+            return *reinterpret_cast<const Floats *>(sums + place(lane).column * stride + first);
+        };
+        if (kind == gate_up_matrix) {
+            all.each([&](int lane, FourValues &own) {
+                own.values = predictor::gated(sums_of(lane, 2 * first_of_lane(lane)),
+                                              sums_of(lane, 2 * first_of_lane(lane) + 4),
+                                              scales[place(lane).column]);
+            });
+            return split_blocks(all, step_.gated, step_.columns, place);
+        }
+        if (!follows_norm(kind)) {
+            all.each([&](int lane, FourValues &own) {
+                const int row = tile * block_width + first_of_lane(lane);
+                own.values = predictor::fresh_floats(step_.x + place(lane).column * sizes_.width + row);
+                const Floats more = sums_of(lane, first_of_lane(lane));
+                for (int i = 0; i < 4; ++i)
+                    own.values.at[i] += more.at[i];
+            });
+            return publish(all, residual(), next_norm(matrix), place);
+        }
+        float *result = kind == inputs_matrix ? step_.inputs : step_.logits;
+        const int rows = model_.matrices[matrix].rows;
+        all.each([&](int lane, const FourValues &) {
+            const Floats values = sums_of(lane, first_of_lane(lane));
+            const int row = (tile << predictor::tile_bits) + first_of_lane(lane);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                if (row + i < rows)
+                    result[place(lane).column * rows + row + i] = values.at[i] * scales[place(lane).column];
+            }
+        });
+    }
+
+    // The normed last state, one column for each of the last blocks: the first ones make logits.
+    template <class Block>
+    GGTTS_ANYWHERE void leave(const Block &block) const {
+        float *scales = scales_room(block);
+        block.each_task(batch_warps, [&](const auto &warp, int) { keep_scales(warp, scales); });
+        for (int column = block.blocks() - 1 - block.index(); column < step_.columns; column += block.blocks()) {
+            const int first = column * sizes_.width;
+            block.each(sizes_.width, [&](int i) {
+                step_.hidden[first + i] =
+                    predictor::fresh(step_.x + first + i) * model_.output_norm[i] * scales[column];
+            });
+        }
+    }
+
+    // The tasks of attention of a block.
+    struct OwnTasks {
+        int first, count;
+
+        GGTTS_ANYWHERE OwnTasks(int all, int block, int blocks)
+            : first(static_cast<int>(static_cast<int64_t>(all) * block / blocks)),
+              count(static_cast<int>(static_cast<int64_t>(all) * (block + 1) / blocks) - first) {}
+    };
+
+    GGTTS_ANYWHERE Cache cache_of(int layer, const ChunkTask &task) const {
+        const int64_t bytes = static_cast<int64_t>(task.kv_head) * step_.capacity * sizes_.head_dim *
+                                  (step_.half_cache != 0 ? 2 : 4) +
+                              step_.each[task.column].cache;
+        return {step_.caches[layer].keys + bytes, step_.caches[layer].values + bytes};
+    }
+
+    template <class Block>
+    GGTTS_ANYWHERE void ask_for_keys(const Block &block, int layer) const {
+        const OwnTasks tasks(step_.tasks, block.index(), block.blocks());
+        const int row = sizes_.head_dim * (step_.half_cache != 0 ? 2 : 4);
+        block.each_task(tasks.count, [&](const auto &warp, int index) {
+            const ChunkTask task(sizes_, step_, tasks.first + index);
+            const Cache cache = cache_of(layer, task);
+            const int64_t begin = static_cast<int64_t>(task.begin) * row, bytes = (task.end - task.begin) * row;
+            ask_for(warp, cache.keys + begin, bytes);
+            ask_for(warp, cache.values + begin, bytes);
+        });
+    }
+
+    template <class Block>
+    GGTTS_ANYWHERE void attend(const Block &block, int layer) const {
+        if (step_.half_cache != 0)
+            attend_as<HalfCache>(block, layer);
+        else
+            attend_as<SingleCache>(block, layer);
+    }
+
+    template <class Cached, class Block>
+    GGTTS_ANYWHERE void attend_as(const Block &block, int layer) const {
+        const OwnTasks tasks(step_.tasks, block.index(), block.blocks());
+        block.each_task(tasks.count, [&](const auto &warp, int index) {
+            const ChunkTask task(sizes_, step_, tasks.first + index);
+            float *room = sums_room(block) + warp.index() * room_of_attention(sizes_.head_dim);
+            attend_to<Cached>(warp, layer, task, tasks.first + index, room);
+        });
+    }
+
+    template <class Cached, class Warp>
+    GGTTS_ANYWHERE void attend_to(const Warp &warp, int layer, const ChunkTask &task, int number,
+                                  float *room) const {
+        using AllLanes = predictor::Lanes<Warp, ChunkLane<Cached>>;
+        const int size = sizes_.head_dim, rows = (sizes_.heads + 2 * sizes_.kv_heads) * size;
+        AllLanes all(warp);
+        const ChunkWeights with{model_.norms[layer],
+                                step_.rotation + static_cast<int64_t>(task.position) * size,
+                                cache_of(layer, task),
+                                step_.inputs + task.column * rows,
+                                size,
+                                sizes_.heads,
+                                sizes_.kv_heads,
+                                sizes_.norm_eps};
+        ChunkAttention<Cached, AllLanes>(all, task, with, room).attend();
+        if (task.chunks == 1) {
+#pragma unroll
+            for (int head = 0; head < queries_of_task; ++head) {
+                all.each([&](int, ChunkLane<Cached> &own) { own.values = own.mixed[head]; });
+                leave_head(all, task, head);
+            }
+            return;
+        }
+        all.each([&](int lane, const ChunkLane<Cached> &own) {
+#pragma unroll
+            for (int head = 0; head < queries_of_task; ++head) {
+                const int64_t at = static_cast<int64_t>(number) * queries_of_task + head;
+                if (4 * lane < size)
+                    *reinterpret_cast<Floats *>(step_.means + at * size + 4 * lane) = own.mixed[head];
+                if (lane == 0)
+                    step_.logs[at] = own.tops[head];
+            }
+        });
+        uint32_t *met = step_.met + task.column * spans_of(sizes_) + task.span;
+        if (comes_last(warp, met, task.chunks))
+            unite(all, task, room);
+    }
+
+    // What the chunks of two heads attend to, put together.
+    template <class AllLanes>
+    GGTTS_ANYWHERE void unite(AllLanes &all, const ChunkTask &task, float *room) const {
+        const int size = sizes_.head_dim;
+        GGTTS_SHORT_LOOP
+        for (int head = 0; head < task.heads; ++head) {
+            const int64_t first = static_cast<int64_t>(task.first_of_span) * queries_of_task + head;
+            all.each([&](int lane, auto &own) {
+                own.score = lane < task.chunks ? predictor::fresh(step_.logs + first + lane * queries_of_task)
+                                               : float_of_bits(0xFF800000U);
+            });
+            const float top = all.highest([](int, const auto &own) { return own.score; });
+            all.each([&](int lane, auto &own) { room[lane] = own.score = expf(own.score - top); });
+            const float total = all.sum([](int, const auto &own) { return own.score; });
+            all.meet();
+            all.each([&](int lane, auto &own) {
+                own.values = {};
+                const float *means = step_.means + first * size + 4 * lane;
+#pragma unroll 8
+                for (int chunk = 0; chunk < task.chunks && 4 * lane < size; ++chunk) {
+                    const Floats mean = predictor::fresh_floats(means + chunk * queries_of_task * size);
+                    for (int i = 0; i < 4; ++i)
+                        own.values.at[i] = fmaf(room[chunk], mean.at[i], own.values.at[i]);
+                }
+                for (float &value : own.values.at)
+                    value = value / total;
+            });
+            all.meet();
+            leave_head(all, task, head);
+        }
+    }
+
+    // What a head attends to, of which each lane has four values.
+    template <class AllLanes>
+    GGTTS_ANYWHERE void leave_head(AllLanes &all, const ChunkTask &task, int head) const {
+        const int blocks = sizes_.head_dim / block_width;
+        split_blocks(all, step_.attended, step_.columns, [&](int lane) {
+            const int block = lane / lanes_of_block;
+            return BlockPlace{(task.first_head + head) * blocks + block, task.column,
+                              block < blocks && head < task.heads};
+        });
+    }
+
+    Grid &grid_;
+    const Model &model_;
+    const BatchStep &step_;
+    const BatchRoom &room_;
+    const Sizes &sizes_;
+};
+
+}  // namespace ggtts::talker::batch

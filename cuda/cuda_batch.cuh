@@ -1,0 +1,115 @@
+// What the kernel for steps of several utterances asks of a GPU, beside cuda_tensor.cuh.
+#pragma once
+
+#include "batch_operands.hpp"
+#include "cuda_tensor.cuh"
+
+namespace ggtts::talker::batch {
+
+using predictor::CudaBlock;
+using predictor::CudaWarp;
+using predictor::lanes;
+
+template <class Block, class Own>
+class AllWarps;
+
+template <class Own>
+class AllWarps<CudaBlock, Own> {
+public:
+    __device__ __forceinline__ explicit AllWarps(int) : all_(warp_) {}
+    AllWarps(const AllWarps &) = delete;
+    AllWarps &operator=(const AllWarps &) = delete;
+    __device__ __forceinline__ predictor::Lanes<CudaWarp, Own> &of(const CudaWarp &) { return all_; }
+
+private:
+    CudaWarp warp_;
+    predictor::Lanes<CudaWarp, Own> all_;
+};
+
+namespace detail {
+
+__device__ __forceinline__ void begin_copy(uint8_t *target, const uint8_t *source) {
+#if __CUDA_ARCH__ >= 800
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(target));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(source) : "memory");
+#endif
+}
+
+// Rows of small models, which begin anywhere.
+__device__ __forceinline__ void copy_slowly(int lane, const RowCopy &copy) {
+    for (int at = 2 * lane; at < copy.bytes; at += 2 * lanes)
+        *reinterpret_cast<uint16_t *>(copy.target + at) = __ldg(reinterpret_cast<const uint16_t *>(copy.source + at));
+}
+
+}  // namespace detail
+
+template <class Locate>
+__device__ __forceinline__ void begin_rows(const CudaBlock &, int rows, Locate locate) {
+    constexpr int word = 16;
+    const int lane = static_cast<int>(threadIdx.x) % lanes;
+#pragma unroll 1
+    for (int row = static_cast<int>(threadIdx.x) / lanes; row < rows; row += static_cast<int>(blockDim.x) / lanes) {
+        const RowCopy copy = locate(row);
+        if ((reinterpret_cast<uintptr_t>(copy.source) | static_cast<uintptr_t>(copy.bytes)) % word == 0) {
+#pragma unroll 4
+            for (int at = lane * word; at < copy.bytes; at += lanes * word)
+                detail::begin_copy(copy.target + at, copy.source + at);
+        } else {
+            detail::copy_slowly(lane, copy);
+        }
+        for (int at = copy.bytes + 2 * lane; at < copy.room; at += 2 * lanes)
+            *reinterpret_cast<uint16_t *>(copy.target + at) = 0;
+    }
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void wait_for_copies(const CudaBlock &, int newer) {
+#if __CUDA_ARCH__ >= 800
+    switch (newer) {
+        case 0:
+            asm volatile("cp.async.wait_group 0;" ::: "memory");
+            break;
+        case 1:
+            asm volatile("cp.async.wait_group 1;" ::: "memory");
+            break;
+        case 2:
+            asm volatile("cp.async.wait_group 2;" ::: "memory");
+            break;
+        case 3:
+            asm volatile("cp.async.wait_group 3;" ::: "memory");
+            break;
+        case 4:
+            asm volatile("cp.async.wait_group 4;" ::: "memory");
+            break;
+        default:
+            asm volatile("cp.async.wait_group 5;" ::: "memory");
+            break;
+    }
+#endif
+    __syncthreads();
+}
+
+__device__ __forceinline__ bool comes_last(const CudaWarp &, uint32_t *counter, int count) {
+    __syncwarp();
+    int last = 0;
+    if (threadIdx.x % lanes == 0) {
+        __threadfence();
+        last = atomicAdd(counter, 1U) + 1 == static_cast<uint32_t>(count) ? 1 : 0;
+        if (last != 0)
+            *counter = 0;
+        __threadfence();
+    }
+    last = __shfl_sync(predictor::all_lanes, last, 0);
+    __syncwarp();
+    return last != 0;
+}
+
+__device__ __forceinline__ void ask_for(const CudaWarp &, const uint8_t *memory, int64_t bytes) {
+    constexpr int line = 128;
+    for (int64_t at = line * static_cast<int64_t>(threadIdx.x % lanes); at < bytes; at += line * lanes)
+        predictor::prefetch_line(memory + at);
+}
+
+}  // namespace ggtts::talker::batch
