@@ -2,7 +2,7 @@
 // keeps them.
 //
 // A warp has some of the keys of one key head of one utterance, and up to two of the query heads that share
-// it. What the chunks of a head have found is put together by the warp that is done last (Dao et al.,
+// it: see half_keys.hpp and single_keys.hpp. What the chunks of a head have found is put together by the warp that is done last (Dao et al.,
 // "Flash-Decoding", 2023). How keys are divided depends on the position of their utterance only, and so do
 // all sums.
 #pragma once
@@ -20,52 +20,6 @@ using predictor::TwoWords;
 
 // Chunks of a head, at most: a lane for each puts them together.
 inline constexpr int most_chunks = lanes;
-// Sums that a warp makes at once.
-inline constexpr int keys_scored = 16;
-inline constexpr int scores_at_once = keys_scored * queries_of_task;
-
-// Four neighbours of a key or a value as a cache keeps them; as many of those as fit the registers are asked
-// for at once.
-struct HalfCache {
-    static constexpr int keys_at_once = 32;
-    static constexpr int bytes = 2;
-    using Four = TwoWords;
-
-    static GGTTS_ANYWHERE Four load(const uint8_t *from) { return predictor::load_two_words(from); }
-    static GGTTS_ANYWHERE Floats floats(const Four &four) {
-        Floats result;
-        for (int i = 0; i < 4; ++i)
-            result.at[i] = float_of_half(static_cast<uint16_t>(four.at[i / 2] >> (i % 2 * 16)));
-        return result;
-    }
-    static GGTTS_ANYWHERE Four of(const Floats &values) {
-        Four result{};
-        for (int i = 0; i < 4; ++i)
-            result.at[i / 2] |= static_cast<uint32_t>(half_of_float(values.at[i])) << (i % 2 * 16);
-        return result;
-    }
-};
-
-struct SingleCache {
-    static constexpr int keys_at_once = 16;
-    static constexpr int bytes = 4;
-    using Four = Words;
-
-    static GGTTS_ANYWHERE Four load(const uint8_t *from) { return predictor::load_words(from); }
-    static GGTTS_ANYWHERE Floats floats(const Four &four) {
-        Floats result;
-        for (int i = 0; i < 4; ++i)
-            result.at[i] = float_of_bits(four.at[i]);
-        return result;
-    }
-    static GGTTS_ANYWHERE Four of(const Floats &values) {
-        Four result;
-        for (int i = 0; i < 4; ++i)
-            result.at[i] = bits_of_float(values.at[i]);
-        return result;
-    }
-};
-
 // Groups of query heads that share a key head.
 constexpr GGTTS_EVERYWHERE int groups_of(const Sizes &sizes) {
     return (sizes.heads / sizes.kv_heads + queries_of_task - 1) / queries_of_task;
@@ -109,17 +63,10 @@ struct ChunkTask {
     }
 };
 
-// Of a warp, in shared memory, in floats.
-constexpr GGTTS_EVERYWHERE int room_of_attention(int head_dim) {
-    return ((queries_of_task + 1) * head_dim + queries_of_task * lanes + 3) / 4 * 4;
-}
-
-template <class Cached>
+// What each lane has of the inputs of a chunk, and of what comes out: four neighbours of a head.
 struct ChunkLane : FourValues {
-    typename Cached::Four old_keys[Cached::keys_at_once], old_values[Cached::keys_at_once];
     Floats heads[queries_of_task + 1];  // queries, the new key
-    Floats value;                        // the new one
-    Floats mixed[queries_of_task];
+    Floats value;                       // the new one
     float tops[queries_of_task], totals[queries_of_task];
     float score;  // of the key that is the lane's
 };
@@ -134,53 +81,15 @@ struct ChunkWeights {
     float epsilon;
 };
 
-// The attention of one warp to one chunk.
-template <class Cached, class AllLanes>
+// Queries and the new key of a chunk, and the softmax of scores: what does not depend on the type of the keys.
+template <class Own, class AllLanes>
 class ChunkAttention {
-    using Own = ChunkLane<Cached>;
-
 public:
+    // `room` has head_dim for each head.
     GGTTS_ANYWHERE ChunkAttention(AllLanes &all, const ChunkTask &task, const ChunkWeights &with, float *room)
-        : all_(all),
-          task_(task),
-          with_(with),
-          size_(with.head_dim),
-          heads_(room),
-          scores_(room + (queries_of_task + 1) * with.head_dim) {}
+        : all_(all), task_(task), with_(with), size_(with.head_dim), heads_(room) {}
 
-    // Afterwards each lane has four values of the mean of each head, and the logarithm of its weights' sum.
-    GGTTS_ANYWHERE void attend() {
-        load_inputs();
-        load_keys(task_.begin);
-#pragma unroll
-        for (int head = 0; head < queries_of_task; ++head)
-            norm_and_rotate(head, with_.norms.query);
-        if (task_.newest) {
-            norm_and_rotate(queries_of_task, with_.norms.key);
-            keep_new();
-        }
-        for (int begin = task_.begin; begin < task_.end; begin += Cached::keys_at_once) {
-            if (begin > task_.begin)
-                load_keys(begin);
-            insert_new(begin);
-            score();
-#pragma unroll
-            for (int head = 0; head < queries_of_task; ++head)
-                weigh(head, begin);
-            all_.meet();
-            mix();
-            all_.meet();
-        }
-        all_.each([&](int, Own &own) {
-            for (int head = 0; head < queries_of_task; ++head) {
-                for (float &value : own.mixed[head].at)
-                    value = value / own.totals[head];
-                own.tops[head] += logf(own.totals[head]);
-            }
-        });
-    }
-
-private:
+protected:
     GGTTS_ANYWHERE bool has(int lane) const { return 4 * lane < size_; }
 
     GGTTS_ANYWHERE void load_inputs() {
@@ -197,22 +106,39 @@ private:
         });
     }
 
-    // Those that the cache has, of those that are attended to together; the others are zeros.
-    GGTTS_ANYWHERE void load_keys(int begin) {
-        all_.each([&](int lane, Own &own) {
-            const int count = (task_.end < task_.position ? task_.end : task_.position) - begin;
-            const int64_t first = (static_cast<int64_t>(begin) * size_ + 4 * lane) * Cached::bytes;
-            const uint8_t *keys = with_.cache.keys + first, *values = with_.cache.values + first;
-            const int row = size_ * Cached::bytes;
-#pragma unroll
-            for (int n = 0; n < Cached::keys_at_once; ++n)
-                own.old_keys[n] = n < count && has(lane) ? Cached::load(keys + n * row) : typename Cached::Four{};
-#pragma unroll
-            for (int n = 0; n < Cached::keys_at_once; ++n)
-                own.old_values[n] = n < count && has(lane) ? Cached::load(values + n * row) : typename Cached::Four{};
-        });
+    // Of those keys that are attended to together, how many the cache has.
+    GGTTS_ANYWHERE int old_keys(int begin) const {
+        return (task_.end < task_.position ? task_.end : task_.position) - begin;
     }
 
+    GGTTS_ANYWHERE void norm_and_rotate_all() {
+#pragma unroll
+        for (int head = 0; head < queries_of_task; ++head)
+            norm_and_rotate(head, with_.norms.query);
+        if (task_.newest)
+            norm_and_rotate(queries_of_task, with_.norms.key);
+    }
+
+    // Scores become weights, relative to the highest one so far: score_of(lane) is that of the key which is
+    // the lane's, and take(own, lane, kept) is told by what earlier sums are multiplied.
+    template <class ScoreOf, class Take>
+    GGTTS_ANYWHERE void weigh(int head, bool first, int keys, ScoreOf score_of, Take take) {
+        const float lowest = float_of_bits(0xFF800000U);
+        all_.each([&](int lane, Own &own) { own.score = lane < keys ? score_of(lane) : lowest; });
+        const float highest = all_.highest([](int, const Own &own) { return own.score; });
+        all_.each([&](int lane, Own &own) {
+            const float before = first ? lowest : own.tops[head];
+            const float top = fmaxf(before, highest), kept = first ? 0.0F : expf(before - top);
+            own.score = lane < keys ? expf(own.score - top) : 0.0F;
+            own.tops[head] = top;
+            own.totals[head] = first ? 0.0F : own.totals[head] * kept;
+            take(own, lane, kept);
+        });
+        const float total = all_.sum([](int, const Own &own) { return own.score; });
+        all_.each([&](int, Own &own) { own.totals[head] += total; });
+    }
+
+private:
     // RMSNorm of a head, then its rotation (Su et al., "RoFormer", 2021, in the rotate-half form).
     GGTTS_ANYWHERE void norm_and_rotate(int head, const float *weights) {
         const float squares =
@@ -243,111 +169,14 @@ private:
         });
     }
 
-    GGTTS_ANYWHERE void keep_new() {
-        if (!task_.adds)
-            return;
-        all_.each([&](int lane, const Own &own) {
-            if (!has(lane))
-                return;
-            const int64_t at = (static_cast<int64_t>(task_.position) * size_ + 4 * lane) * Cached::bytes;
-            using Four = typename Cached::Four;
-            *reinterpret_cast<Four *>(with_.cache.keys + at) = Cached::of(own.heads[queries_of_task]);
-            *reinterpret_cast<Four *>(with_.cache.values + at) = Cached::of(own.value);
-        });
-    }
-
-    // The new key and value stand behind the others as the cache keeps them.
-    GGTTS_ANYWHERE void insert_new(int begin) {
-        const int place = task_.position - begin;
-        if (!task_.newest || place >= Cached::keys_at_once)
-            return;
-        all_.each([&](int, Own &own) {
-            const auto key = Cached::of(own.heads[queries_of_task]), value = Cached::of(own.value);
-#pragma unroll
-            for (int n = 0; n < Cached::keys_at_once; ++n) {
-                own.old_keys[n] = n == place ? key : own.old_keys[n];
-                own.old_values[n] = n == place ? value : own.old_values[n];
-            }
-        });
-    }
-
-    GGTTS_ANYWHERE void score() {
-        const float scale = 1.0F / sqrtf(static_cast<float>(size_));
-#pragma unroll
-        for (int first = 0; first < Cached::keys_at_once; first += keys_scored) {
-            all_.template sums<scores_at_once>(
-                [&](int, const Own &own, float (&sums)[scores_at_once]) {
-#pragma unroll
-                    for (int n = 0; n < keys_scored; ++n) {
-                        const Floats key = Cached::floats(own.old_keys[first + n]);
-#pragma unroll
-                        for (int head = 0; head < queries_of_task; ++head) {
-                            for (int i = 0; i < 4; ++i)
-                                sums[head * keys_scored + n] =
-                                    fmaf(own.heads[head].at[i], key.at[i], sums[head * keys_scored + n]);
-                        }
-                    }
-                },
-                [&](int i, float sum) {
-                    scores_[i / keys_scored * lanes + first + i % keys_scored] = sum * scale;
-                });
-        }
-        all_.meet();
-    }
-
-    // Scores become weights, relative to the highest one so far.
-    GGTTS_ANYWHERE void weigh(int head, int begin) {
-        const float lowest = float_of_bits(0xFF800000U);
-        const bool first = begin == task_.begin;
-        float *scores = scores_ + head * lanes;
-        all_.each([&](int lane, Own &own) {
-            const bool exists = lane < Cached::keys_at_once && begin + lane < task_.end;
-            own.score = exists ? scores[lane] : lowest;
-        });
-        const float highest = all_.highest([](int, const Own &own) { return own.score; });
-        all_.each([&](int lane, Own &own) {
-            const float before = first ? lowest : own.tops[head];
-            const float top = fmaxf(before, highest);
-            const float kept = first ? 0.0F : expf(before - top);
-            const bool exists = begin + lane < task_.end;
-            own.score = exists && lane < Cached::keys_at_once ? expf(own.score - top) : 0.0F;
-            scores[lane] = own.score;
-            own.tops[head] = top;
-            own.totals[head] = first ? 0.0F : own.totals[head] * kept;
-            for (float &value : own.mixed[head].at)
-                value = first ? 0.0F : value * kept;
-        });
-        const float total = all_.sum([](int, const Own &own) { return own.score; });
-        all_.each([&](int, Own &own) { own.totals[head] += total; });
-    }
-
-    GGTTS_ANYWHERE void mix() {
-        all_.each([&](int, Own &own) {
-#pragma unroll
-            for (int first = 0; first < Cached::keys_at_once; first += 4) {
-                Floats weights[queries_of_task];
-#pragma unroll
-                for (int head = 0; head < queries_of_task; ++head)
-                    weights[head] = *reinterpret_cast<const Floats *>(scores_ + head * lanes + first);
-#pragma unroll
-                for (int n = 0; n < 4; ++n) {
-                    const Floats values = Cached::floats(own.old_values[first + n]);
-#pragma unroll
-                    for (int head = 0; head < queries_of_task; ++head) {
-                        for (int i = 0; i < 4; ++i)
-                            own.mixed[head].at[i] =
-                                fmaf(weights[head].at[n], values.at[i], own.mixed[head].at[i]);
-                    }
-                }
-            }
-        });
-    }
-
+protected:
     AllLanes &all_;
     const ChunkTask &task_;
     const ChunkWeights &with_;
     int size_;
-    float *heads_, *scores_;
+
+private:
+    float *heads_;
 };
 
 }  // namespace ggtts::talker::batch

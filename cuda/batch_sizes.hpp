@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "batch_attention.hpp"
-#include "batch_products.hpp"
+#include "batch_step.hpp"
 
 namespace ggtts::talker::batch {
 

@@ -5,8 +5,9 @@
 // with many columns the values that blocks send each other are too many for letters.
 #pragma once
 
-#include "batch_attention.hpp"
 #include "batch_products.hpp"
+#include "half_keys.hpp"
+#include "single_keys.hpp"
 #include "tensor_results.hpp"
 
 namespace ggtts::talker::batch {
@@ -21,6 +22,11 @@ enum PhaseOfLayer { project_inputs, attend_to_keys, add_attended, gate, add_fed,
 // The first phase takes the inputs, the last one makes the logits.
 constexpr int phase_count(const Sizes &sizes) {
     return 1 + sizes.layers * phases_of_layer + 1;
+}
+
+// Of a warp that attends, in floats.
+constexpr GGTTS_EVERYWHERE int room_of_attention(int head_dim) {
+    return HalfKeys<ChunkLane>::room(head_dim);
 }
 
 template <class Type, class Grid>
@@ -240,28 +246,26 @@ private:
 
     template <class Block>
     GGTTS_ANYWHERE void attend(const Block &block, int layer) const {
-        if (step_.half_cache != 0)
-            attend_as<HalfCache>(block, layer);
-        else
-            attend_as<SingleCache>(block, layer);
-    }
-
-    template <class Cached, class Block>
-    GGTTS_ANYWHERE void attend_as(const Block &block, int layer) const {
         const OwnTasks tasks(step_.tasks, block.index(), block.blocks());
         block.each_task(tasks.count, [&](const auto &warp, int index) {
-            const ChunkTask task(sizes_, step_, tasks.first + index);
+            using Warp = std::decay_t<decltype(warp)>;
+            const int number = tasks.first + index;
+            const ChunkTask task(sizes_, step_, number);
             float *room = sums_room(block) + warp.index() * room_of_attention(sizes_.head_dim);
-            attend_to<Cached>(warp, layer, task, tasks.first + index, room);
+            if (step_.half_cache != 0) {
+                predictor::Lanes<Warp, HalfLane> all(warp);
+                attend_with<HalfKeys<decltype(all)>>(warp, all, layer, task, number, room);
+            } else {
+                predictor::Lanes<Warp, SingleLane> all(warp);
+                attend_with<SingleKeys<decltype(all)>>(warp, all, layer, task, number, room);
+            }
         });
     }
 
-    template <class Cached, class Warp>
-    GGTTS_ANYWHERE void attend_to(const Warp &warp, int layer, const ChunkTask &task, int number,
-                                  float *room) const {
-        using AllLanes = predictor::Lanes<Warp, ChunkLane<Cached>>;
+    template <class Attention, class Warp, class AllLanes>
+    GGTTS_ANYWHERE void attend_with(const Warp &warp, AllLanes &all, int layer, const ChunkTask &task, int number,
+                                    float *room) const {
         const int size = sizes_.head_dim, rows = (sizes_.heads + 2 * sizes_.kv_heads) * size;
-        AllLanes all(warp);
         const ChunkWeights with{model_.norms[layer],
                                 step_.rotation + static_cast<int64_t>(task.position) * size,
                                 cache_of(layer, task),
@@ -270,28 +274,30 @@ private:
                                 sizes_.heads,
                                 sizes_.kv_heads,
                                 sizes_.norm_eps};
-        ChunkAttention<Cached, AllLanes>(all, task, with, room).attend();
-        if (task.chunks == 1) {
+        Attention attention(all, task, with, room);
+        attention.attend();
 #pragma unroll
-            for (int head = 0; head < queries_of_task; ++head) {
-                all.each([&](int, ChunkLane<Cached> &own) { own.values = own.mixed[head]; });
+        for (int head = 0; head < queries_of_task; ++head) {
+            attention.take(head);
+            if (task.chunks == 1)
                 leave_head(all, task, head);
-            }
-            return;
+            else
+                leave_mean(all, static_cast<int64_t>(number) * queries_of_task + head, head);
         }
-        all.each([&](int lane, const ChunkLane<Cached> &own) {
-#pragma unroll
-            for (int head = 0; head < queries_of_task; ++head) {
-                const int64_t at = static_cast<int64_t>(number) * queries_of_task + head;
-                if (4 * lane < size)
-                    *reinterpret_cast<Floats *>(step_.means + at * size + 4 * lane) = own.mixed[head];
-                if (lane == 0)
-                    step_.logs[at] = own.tops[head];
-            }
-        });
         uint32_t *met = step_.met + task.column * spans_of(sizes_) + task.span;
-        if (comes_last(warp, met, task.chunks))
+        if (task.chunks > 1 && comes_last(warp, met, task.chunks))
             unite(all, task, room);
+    }
+
+    // What a chunk of a head attends to, and the logarithm of its weights' sum.
+    template <class AllLanes>
+    GGTTS_ANYWHERE void leave_mean(AllLanes &all, int64_t at, int head) const {
+        all.each([&](int lane, const auto &own) {
+            if (4 * lane < sizes_.head_dim)
+                *reinterpret_cast<Floats *>(step_.means + at * sizes_.head_dim + 4 * lane) = own.values;
+            if (lane == 0)
+                step_.logs[at] = own.tops[head] + logf(own.totals[head]);
+        });
     }
 
     // What the chunks of two heads attend to, put together.
