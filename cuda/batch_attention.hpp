@@ -36,15 +36,15 @@ struct ChunkTask {
     bool newest;  // whether the new position is among the keys, at their end
     bool adds;    // whether it is added to the cache here
 
-    GGTTS_ANYWHERE ChunkTask(const Sizes &sizes, const BatchStep &step, int task) {
+    GGTTS_ANYWHERE ChunkTask(const Sizes &sizes, const Column *each, int columns, int task) {
         // The last column that begins no later; those without tasks begin where the next one does.
         column = 0;
         for (int half = most_columns / 2; half > 0; half /= 2) {
             const int middle = column + half;
-            if (middle < step.columns && step.each[middle].first_task <= task)
+            if (middle < columns && each[middle].first_task <= task)
                 column = middle;
         }
-        const Column &of = step.each[column];
+        const Column &of = each[column];
         const int inside = task - of.first_task, groups = groups_of(sizes);
         chunks = of.chunks;
         span = inside / chunks;
@@ -67,6 +67,8 @@ struct ChunkTask {
 struct ChunkLane : FourValues {
     Floats heads[queries_of_task + 1];  // queries, the new key
     Floats value;                       // the new one
+    Floats norms[2];                    // of queries and key
+    Floats turns[2];                    // cosine and sine of four angles, one after the other
     float tops[queries_of_task], totals[queries_of_task];
     float score;  // of the key that is the lane's
 };
@@ -92,11 +94,21 @@ public:
 protected:
     GGTTS_ANYWHERE bool has(int lane) const { return 4 * lane < size_; }
 
+    GGTTS_ANYWHERE Floats vector_at(const float *vector, int lane) const {
+        return has(lane) ? *reinterpret_cast<const Floats *>(vector + 4 * lane) : Floats{};
+    }
+
+    // All at once, so that nothing is waited for twice.
     GGTTS_ANYWHERE void load_inputs() {
         all_.each([&](int lane, Own &own) {
             const auto head = [&](int index) {
                 return has(lane) ? predictor::fresh_floats(with_.inputs + index * size_ + 4 * lane) : Floats{};
             };
+            const int half = size_ / 2, at = has(lane) ? 4 * lane : 0, pair = at < half ? at : at - half;
+            own.norms[0] = vector_at(with_.norms.query, lane);
+            own.norms[1] = vector_at(with_.norms.key, lane);
+            for (int i = 0; i < 2; ++i)
+                own.turns[i] = *reinterpret_cast<const Floats *>(with_.rotation + 2 * pair + 4 * i);
             for (int query = 0; query < queries_of_task; ++query)
                 own.heads[query] = query < task_.heads ? head(task_.first_head + query) : Floats{};
             if (task_.newest) {
@@ -114,9 +126,9 @@ protected:
     GGTTS_ANYWHERE void norm_and_rotate_all() {
 #pragma unroll
         for (int head = 0; head < queries_of_task; ++head)
-            norm_and_rotate(head, with_.norms.query);
+            norm_and_rotate(head, 0);
         if (task_.newest)
-            norm_and_rotate(queries_of_task, with_.norms.key);
+            norm_and_rotate(queries_of_task, 1);
     }
 
     // Scores become weights, relative to the highest one so far: score_of(lane) is that of the key which is
@@ -140,7 +152,7 @@ protected:
 
 private:
     // RMSNorm of a head, then its rotation (Su et al., "RoFormer", 2021, in the rotate-half form).
-    GGTTS_ANYWHERE void norm_and_rotate(int head, const float *weights) {
+    GGTTS_ANYWHERE void norm_and_rotate(int head, int norm) {
         const float squares =
             all_.sum([&](int, const Own &own) { return predictor::sum_of_squares(own.heads[head]); });
         const float scale = 1.0F / sqrtf(squares / static_cast<float>(size_) + with_.epsilon);
@@ -148,9 +160,8 @@ private:
         all_.each([&](int lane, Own &own) {
             if (!has(lane))
                 return;
-            const Floats norm = *reinterpret_cast<const Floats *>(weights + 4 * lane);
             for (int i = 0; i < 4; ++i)
-                own.heads[head].at[i] = own.heads[head].at[i] * norm.at[i] * scale;
+                own.heads[head].at[i] = own.heads[head].at[i] * own.norms[norm].at[i] * scale;
             *reinterpret_cast<Floats *>(shared + 4 * lane) = own.heads[head];
         });
         all_.meet();
@@ -159,11 +170,11 @@ private:
                 return;
             const int half = size_ / 2, at = 4 * lane;
             const bool upper = at >= half;
-            const int pair = upper ? at - half : at;
-            const Floats other = *reinterpret_cast<const Floats *>(shared + (upper ? pair : at + half));
+            const Floats other = *reinterpret_cast<const Floats *>(shared + (upper ? at - half : at + half));
+#pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const float cosine = with_.rotation[2 * (pair + i)], sine = with_.rotation[2 * (pair + i) + 1];
-                const float turned = other.at[i] * sine;
+                const float cosine = own.turns[i / 2].at[i % 2 * 2];
+                const float turned = other.at[i] * own.turns[i / 2].at[i % 2 * 2 + 1];
                 own.heads[head].at[i] = own.heads[head].at[i] * cosine + (upper ? turned : -turned);
             }
         });

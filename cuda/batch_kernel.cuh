@@ -73,22 +73,17 @@ __device__ const Entry *copied(const Entry *table, int entries, uint8_t *&room) 
     return result;
 }
 
-// The model and the step with their tables in shared memory.
-struct LocalTables {
-    Model model;
-    BatchStep step;
-
-    __device__ __forceinline__ LocalTables(const Model &of_model, const BatchStep &of_step, uint8_t *room)
-        : model(of_model), step(of_step) {
-        model.matrices = copied(model.matrices, model.matrix_count, room);
-        model.norms = copied(model.norms, model.sizes.layers, room);
-        step.caches = copied(step.caches, model.sizes.layers, room);
-        step.each = copied(step.each, step.columns, room);
-        step.tilings = copied(step.tilings, product_kinds, room);
-        step.lifts = copied(step.lifts, model.matrix_count, room);
-        __syncthreads();
-    }
-};
+__device__ __forceinline__ BatchTables copied_tables(const Model &model, const BatchStep &step, uint8_t *room) {
+    BatchTables tables;
+    tables.matrices = copied(model.matrices, model.matrix_count, room);
+    tables.norms = copied(model.norms, model.sizes.layers, room);
+    tables.caches = copied(step.caches, model.sizes.layers, room);
+    tables.each = copied(step.each, step.columns, room);
+    tables.tilings = copied(step.tilings, product_kinds, room);
+    tables.lifts = copied(step.lifts, model.matrix_count, room);
+    __syncthreads();
+    return tables;
+}
 
 template <class Type>
 __global__ void __launch_bounds__(batch_warps *lanes, 1)
@@ -96,13 +91,13 @@ __global__ void __launch_bounds__(batch_warps *lanes, 1)
                  const __grid_constant__ BatchRoom room) {
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(128) uint8_t memory[];
-    uint8_t *tables = memory + predictor::reserved_floats * sizeof(float);
-    const LocalTables local(model, step, tables);
+    uint8_t *tables_room = memory + predictor::reserved_floats * sizeof(float);
+    const BatchTables tables = copied_tables(model, step, tables_room);
     const CudaBlock block(reinterpret_cast<float *>(memory),
-                          reinterpret_cast<float *>(tables + table_bytes(model.sizes)));
-    WeightRing<Type, CudaBlock> ring(block, local.model, local.step.tilings, room);
+                          reinterpret_cast<float *>(tables_room + table_bytes(model.sizes)));
+    WeightRing<Type, CudaBlock> ring(block, model, tables, room);
     CudaBatchGrid<Type> grid(block, ring, step.arrivals);
-    TalkerBatchStep<Type, CudaBatchGrid<Type>>(grid, local.model, local.step, room).run();
+    TalkerBatchStep<Type, CudaBatchGrid<Type>>(grid, model, step, tables, room).run();
 #endif
 }
 

@@ -35,13 +35,17 @@ struct Column {
     int64_t cache;   // bytes from the keys of the first slot to those of its own, and of values
 };
 
+// When keys and values of a layer are asked for: when they are read, while its queries are computed, or while
+// the gates of the layer before are, by blocks that have none of those.
+enum AskAhead : int { ask_late, ask_at_once, ask_in_gaps };
+
 // One step of all columns.
 struct BatchStep {
     int columns;            // that are computed, a multiple of 8
     int tasks;              // of attention, in each layer
     int capacity;           // of a slot, in positions
     int half_cache;         // whether keys and values are float16, else float32
-    int asks_ahead;         // whether keys and values come near while queries are still computed
+    AskAhead asks_ahead;    // when keys and values come near
     const Column *each;     // [columns]
     const Cache *caches;    // [layers], of the first slot
     const float *rows;      // [columns][width], the inputs
@@ -59,6 +63,16 @@ struct BatchStep {
     uint32_t *met;    // [columns][spans], of chunks; zero between launches
     float *hidden;    // [columns][width], after the last norm
     float *logits;    // [columns][vocabulary]
+};
+
+// Tables of the model and of the step, where a block reads them.
+struct BatchTables {
+    const Matrix *matrices;
+    const Norms *norms;
+    const Cache *caches;
+    const Column *each;
+    const Tiling *tilings;
+    const float *lifts;
 };
 
 // How a block uses its shared memory.

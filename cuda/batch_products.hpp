@@ -220,7 +220,8 @@ GGTTS_ANYWHERE void multiply_task(AllLanes &all, const UnitTask &task, const Uni
 }
 
 // Multiplies a piece: sums [units of a stage][columns][stride], of which as many are filled as the result says.
-// While the first activations are on their way, each warp calls meanwhile(warp).
+// While the first activations are on their way, each warp calls meanwhile(warp). The ring is to be refilled once
+// afterwards.
 template <class Type, class Block, class Ring, class Warps, class Meanwhile>
 GGTTS_ANYWHERE int multiply_piece(const Block &block, Ring &ring, Warps &warps, const Tiling &tiling,
                                   const Piece &piece, int stage_units, const Factors &factors, float *sums,
@@ -239,6 +240,8 @@ GGTTS_ANYWHERE int multiply_piece(const Block &block, Ring &ring, Warps &warps, 
     });
 #pragma unroll 1
     for (int index = 0; index < stages; ++index) {
+        if (index > 0)
+            ring.refill();
         const uint8_t *stage = ring.next();
         block.each_task(batch_warps, [&](const auto &warp, int) {
             const UnitTask task = task_of(warp, index), next = task_of(warp, index + 1);

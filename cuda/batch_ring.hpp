@@ -38,11 +38,11 @@ GGTTS_ANYWHERE int stages_of(const Piece &piece, int most) {
 template <class Type, class Block>
 class WeightRing {
 public:
-    GGTTS_ANYWHERE WeightRing(const Block &block, const Model &model, const Tiling *tilings,
+    GGTTS_ANYWHERE WeightRing(const Block &block, const Model &model, const BatchTables &tables,
                               const BatchRoom &room)
         : block_(block),
           model_(model),
-          tilings_(tilings),
+          tables_(tables),
           memory_(reinterpret_cast<uint8_t *>(block.shared())),
           slots_(room.slots),
           slot_bytes_(room.slot_bytes),
@@ -56,18 +56,20 @@ public:
             ask();
     }
 
-    // The weights of the next stage, which have come. Those of the one before are given back.
+    // The weights of the next stage, which have come. Nobody needs those of the one before any more.
     GGTTS_ANYWHERE const uint8_t *next() {
         // Asked for after it: what other slots hold, but for the one that is free.
         wait_for_copies(block_, slots_ - 2);
-        ask();
         const uint8_t *result = memory_ + current_ * slot_bytes_;
         current_ = current_ + 1 == slots_ ? 0 : current_ + 1;
         return result;
     }
 
+    // Asks for another stage in the place of the one before: once for each `next`, when others do not wait.
+    GGTTS_ANYWHERE void refill() { ask(); }
+
 private:
-    GGTTS_ANYWHERE const Tiling &tiling() const { return tilings_[kind_of(model_, matrix_)]; }
+    GGTTS_ANYWHERE const Tiling &tiling() const { return tables_.tilings[kind_of(model_, matrix_)]; }
     GGTTS_ANYWHERE int most_units() const { return units_of_stage(stage_units_, tiling().bits); }
 
     // Goes on to a matrix of which this block has a piece.
@@ -84,7 +86,7 @@ private:
             return begin_rows(block_, 0, [](int) { return RowCopy{}; });
         }
         const Piece piece(tiling(), piece_);
-        copy_stage(model_.matrices[matrix_], piece, Stage(piece, stage_, most_units()));
+        copy_stage(tables_.matrices[matrix_], piece, Stage(piece, stage_, most_units()));
         asked_ = asked_ + 1 == slots_ ? 0 : asked_ + 1;
         if (++stage_ < stages_of(piece, most_units()))
             return;
@@ -109,7 +111,7 @@ private:
 
     const Block &block_;
     const Model &model_;
-    const Tiling *tilings_;
+    const BatchTables &tables_;
     uint8_t *memory_;
     int slots_, slot_bytes_, stage_units_;
     int current_ = 0, asked_ = 0;

@@ -33,8 +33,9 @@ template <class Type, class Grid>
 class TalkerBatchStep {
 public:
     // `room` says where things lie in the shared memory of a block.
-    GGTTS_ANYWHERE TalkerBatchStep(Grid &grid, const Model &model, const BatchStep &step, const BatchRoom &room)
-        : grid_(grid), model_(model), step_(step), room_(room), sizes_(model.sizes) {}
+    GGTTS_ANYWHERE TalkerBatchStep(Grid &grid, const Model &model, const BatchStep &step,
+                                   const BatchTables &tables, const BatchRoom &room)
+        : grid_(grid), model_(model), step_(step), tables_(tables), room_(room), sizes_(model.sizes) {}
 
     GGTTS_ANYWHERE void run() {
         GGTTS_SHORT_LOOP
@@ -47,14 +48,18 @@ private:
     GGTTS_ANYWHERE void compute(const Block &block, Ring &ring, int phase) const {
         if (phase == 0) {
             ring.start();
+            if (asks_in_gaps())
+                ask_for_keys(block, 0, 0);
             return enter(block);
         }
         const int layer = (phase - 1) / phases_of_layer, of_layer = (phase - 1) % phases_of_layer;
         const bool ends = layer == sizes_.layers;
         if (!ends && of_layer == attend_to_keys)
             return attend(block, layer);
-        if (!ends && of_layer == project_inputs && step_.asks_ahead != 0)
-            ask_for_keys(block, layer);
+        if (!ends && of_layer == project_inputs && step_.asks_ahead == ask_at_once)
+            ask_for_keys(block, layer, 0);
+        if (of_layer == gate && layer + 1 < sizes_.layers && asks_in_gaps())
+            ask_for_keys(block, layer + 1, tables_.tilings[gate_up_matrix].pieces());
         // All products are made in one place: code that fits the cache is faster than calls of its own.
         multiply(block, ring, layer * matrices_of_layer + of_layer - (of_layer > attend_to_keys ? 1 : 0));
         if (ends)
@@ -90,7 +95,7 @@ private:
                 const int at = column * sizes_.width + place(lane).block * block_width + first_of_lane(lane);
                 own.values = place(lane).exists ? predictor::fresh_floats(step_.rows + at) : Floats{};
             });
-            publish(all, residual(), model_.norms[0].attention, place);
+            publish(all, residual(), tables_.norms[0].attention, place);
         });
     }
 
@@ -104,17 +109,17 @@ private:
     GGTTS_ANYWHERE const float *next_norm(int matrix) const {
         const int layer = matrix / matrices_of_layer;
         if (matrix % matrices_of_layer == output_matrix)
-            return model_.norms[layer].feed_forward;
-        return layer + 1 < sizes_.layers ? model_.norms[layer + 1].attention : model_.output_norm;
+            return tables_.norms[layer].feed_forward;
+        return layer + 1 < sizes_.layers ? tables_.norms[layer + 1].attention : model_.output_norm;
     }
 
     // Multiplies all pieces of this block.
     template <class Block, class Ring>
     GGTTS_ANYWHERE void multiply(const Block &block, Ring &ring, int matrix) const {
         const int kind = kind_of(model_, matrix), columns = step_.columns;
-        const Tiling &tiling = step_.tilings[kind];
-        const Factors factors{activations_of(kind), columns, model_.matrices[matrix].width / block_width,
-                              step_.lifts[matrix]};
+        const Tiling &tiling = tables_.tilings[kind];
+        const Factors factors{activations_of(kind), columns, tables_.matrices[matrix].width / block_width,
+                              tables_.lifts[matrix]};
         AllWarps<Block, UnitLane> warps(batch_warps);
         float *sums = sums_room(block);
         GGTTS_SHORT_LOOP
@@ -126,11 +131,12 @@ private:
                                                    if (finds)
                                                        keep_scales(warp, scales_room(block));
                                                });
-            if (!predictor::complete(block, tiling, piece, columns, sums, step_.meeting))
-                continue;
-            block.each_task(columns / blocks_of_warp, [&](const auto &warp, int task) {
-                finish(warp, matrix, task * blocks_of_warp, piece.tile, sums, scales_room(block));
-            });
+            if (predictor::complete(block, tiling, piece, columns, sums, step_.meeting)) {
+                block.each_task(columns / blocks_of_warp, [&](const auto &warp, int task) {
+                    finish(warp, matrix, task * blocks_of_warp, piece.tile, sums, scales_room(block));
+                });
+            }
+            ring.refill();
         }
     }
 
@@ -162,7 +168,7 @@ private:
     template <class Warp>
     GGTTS_ANYWHERE void finish(const Warp &warp, int matrix, int first_column, int tile, const float *sums,
                                const float *scales) const {
-        const int kind = kind_of(model_, matrix), stride = predictor::sums_stride(step_.tilings[kind].rows());
+        const int kind = kind_of(model_, matrix), stride = predictor::sums_stride(tables_.tilings[kind].rows());
         predictor::Lanes<Warp, FourValues> all(warp);
         const auto place = [&](int lane) {
             return BlockPlace{tile, first_column + lane / lanes_of_block, true};
@@ -189,7 +195,7 @@ private:
             return publish(all, residual(), next_norm(matrix), place);
         }
         float *result = kind == inputs_matrix ? step_.inputs : step_.logits;
-        const int rows = model_.matrices[matrix].rows;
+        const int rows = tables_.matrices[matrix].rows;
         all.each([&](int lane, const FourValues &) {
             const Floats values = sums_of(lane, first_of_lane(lane));
             const int row = (tile << predictor::tile_bits) + first_of_lane(lane);
@@ -227,16 +233,21 @@ private:
     GGTTS_ANYWHERE Cache cache_of(int layer, const ChunkTask &task) const {
         const int64_t bytes = static_cast<int64_t>(task.kv_head) * step_.capacity * sizes_.head_dim *
                                   (step_.half_cache != 0 ? 2 : 4) +
-                              step_.each[task.column].cache;
-        return {step_.caches[layer].keys + bytes, step_.caches[layer].values + bytes};
+                              tables_.each[task.column].cache;
+        return {tables_.caches[layer].keys + bytes, tables_.caches[layer].values + bytes};
     }
 
+    GGTTS_ANYWHERE bool asks_in_gaps() const { return step_.asks_ahead == ask_in_gaps; }
+
+    // The blocks from one on share that.
     template <class Block>
-    GGTTS_ANYWHERE void ask_for_keys(const Block &block, int layer) const {
-        const OwnTasks tasks(step_.tasks, block.index(), block.blocks());
+    GGTTS_ANYWHERE void ask_for_keys(const Block &block, int layer, int first_block) const {
+        if (block.index() < first_block)
+            return;
+        const OwnTasks tasks(step_.tasks, block.index() - first_block, block.blocks() - first_block);
         const int row = sizes_.head_dim * (step_.half_cache != 0 ? 2 : 4);
         block.each_task(tasks.count, [&](const auto &warp, int index) {
-            const ChunkTask task(sizes_, step_, tasks.first + index);
+            const ChunkTask task(sizes_, tables_.each, step_.columns, tasks.first + index);
             const Cache cache = cache_of(layer, task);
             const int64_t begin = static_cast<int64_t>(task.begin) * row, bytes = (task.end - task.begin) * row;
             ask_for(warp, cache.keys + begin, bytes);
@@ -250,7 +261,7 @@ private:
         block.each_task(tasks.count, [&](const auto &warp, int index) {
             using Warp = std::decay_t<decltype(warp)>;
             const int number = tasks.first + index;
-            const ChunkTask task(sizes_, step_, number);
+            const ChunkTask task(sizes_, tables_.each, step_.columns, number);
             float *room = sums_room(block) + warp.index() * room_of_attention(sizes_.head_dim);
             if (step_.half_cache != 0) {
                 predictor::Lanes<Warp, HalfLane> all(warp);
@@ -266,7 +277,7 @@ private:
     GGTTS_ANYWHERE void attend_with(const Warp &warp, AllLanes &all, int layer, const ChunkTask &task, int number,
                                     float *room) const {
         const int size = sizes_.head_dim, rows = (sizes_.heads + 2 * sizes_.kv_heads) * size;
-        const ChunkWeights with{model_.norms[layer],
+        const ChunkWeights with{tables_.norms[layer],
                                 step_.rotation + static_cast<int64_t>(task.position) * size,
                                 cache_of(layer, task),
                                 step_.inputs + task.column * rows,
@@ -346,6 +357,7 @@ private:
     Grid &grid_;
     const Model &model_;
     const BatchStep &step_;
+    const BatchTables &tables_;
     const BatchRoom &room_;
     const Sizes &sizes_;
 };

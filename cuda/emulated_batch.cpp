@@ -14,10 +14,10 @@ namespace {
 template <class Type>
 class EmulatedBatchGrid {
 public:
-    EmulatedBatchGrid(int blocks, const Model &model, const Tiling *tilings, const BatchRoom &room)
+    EmulatedBatchGrid(int blocks, const Model &model, const BatchTables &tables, const BatchRoom &room)
         : room_(room) {
         for (int index = 0; index < blocks; ++index)
-            workers_.push_back(std::make_unique<Worker>(index, blocks, model, tilings, room));
+            workers_.push_back(std::make_unique<Worker>(index, blocks, model, tables, room));
     }
 
     template <class Function>
@@ -32,10 +32,10 @@ public:
 
 private:
     struct Worker {
-        Worker(int index, int blocks, const Model &model, const Tiling *tilings, const BatchRoom &room)
+        Worker(int index, int blocks, const Model &model, const BatchTables &tables, const BatchRoom &room)
             : memory(static_cast<size_t>(room.end) / 4 + 1),
               block(index, blocks, batch_warps, floats()),
-              ring(block, model, tilings, room) {}
+              ring(block, model, tables, room) {}
         Worker(const Worker &) = delete;
         Worker &operator=(const Worker &) = delete;
 
@@ -72,8 +72,10 @@ private:
     void run_as(const Model &model, const BatchStep &step) {
         const BatchRoom room =
             room_for<Type>(model.sizes, step.columns, Type::most_stage_units, least_slots + 1);
-        EmulatedBatchGrid<Type> grid(blocks_, model, step.tilings, room);
-        TalkerBatchStep<Type, EmulatedBatchGrid<Type>>(grid, model, step, room).run();
+        const BatchTables tables{model.matrices, model.norms,  step.caches,
+                                 step.each,      step.tilings, step.lifts};
+        EmulatedBatchGrid<Type> grid(blocks_, model, tables, room);
+        TalkerBatchStep<Type, EmulatedBatchGrid<Type>>(grid, model, step, tables, room).run();
     }
 
     WeightKind kind_;

@@ -180,7 +180,8 @@ struct SpanOfWarp {
     // Of the scores, beyond the last key too.
     GGTTS_ANYWHERE int count() const { return groups() * keys_together; }
     // Four neighbours of the keys of a group, or of their values; those of the newest, which are not in the
-    // cache yet, are `newest`.
+    // cache yet, are `newest`, and so are those beyond: what is no number would spoil a sum, whatever its
+    // weight.
     GGTTS_ANYWHERE void load(const uint8_t *from, const float *newest, int group, int at,
                              Floats (&result)[keys_together]) const {
         const int first = first_of(group), left = span.end - first;
@@ -191,7 +192,7 @@ struct SpanOfWarp {
 #pragma unroll
             for (int n = 0; n < keys_together; ++n) {
                 for (int i = 0; i < 4; ++i)
-                    result[n].at[i] = n + 1 == left ? last.at[i] : result[n].at[i];
+                    result[n].at[i] = n + 1 >= left ? last.at[i] : result[n].at[i];
             }
         }
     }

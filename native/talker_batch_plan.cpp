@@ -155,7 +155,8 @@ BatchStep TalkerBatchPlan::describe(const KeptSlots &kept, const NewPositions &p
     for (int column = 0; column < part.count; ++column)
         keys += part.positions[column];
     const int64_t bytes_of_key = 2LL * sizes.kv_heads * sizes.head_dim * (kept.half ? 2 : 4);
-    step.asks_ahead = keys * bytes_of_key <= most_asked_ahead;
+    step.asks_ahead =
+        keys * bytes_of_key <= most_asked_ahead ? talker::batch::ask_at_once : talker::batch::ask_late;
     step.logits = answer_ + static_cast<int64_t>(columns) * sizes.width;
     return step;
 }

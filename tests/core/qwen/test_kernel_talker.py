@@ -184,6 +184,23 @@ def test_an_input_that_is_no_number(engine: Engine, path: Path, model: Parts) ->
     assert np.isnan(session.decode(row).logits).all()
 
 
+@pytest.mark.parametrize("position", [0, 3, 20])
+def test_what_an_earlier_speech_has_left(engine: Engine, path: Path, model: Parts, position: int) -> None:
+    """Behind the new position stands anything, also what is no number."""
+    config, row = model.talker.config, rows(model, 1)[0]
+    plan = TalkerPlan(engine.weights(path), SCOPE, talker_sizes(model.file), 1e4, emulated=(3, 4))
+    names = [f"{part}.{layer}" for layer in range(config.layers) for part in ("keys", "values")]
+    said = []
+    for left in (0.0, np.nan):
+        state = engine.state({name: ((config.head_dim, 32, config.kv_heads), "f32") for name in names})
+        for name in names:
+            kept = np.full((config.kv_heads, 32, config.head_dim), left, np.float32)
+            kept[:, :position] = 0.25
+            state.write(name, kept)
+        said.append(plan.step(state, 0, position, row)[1])
+    np.testing.assert_array_equal(*said)
+
+
 def test_what_the_kernel_does_not_fit(engine: Engine, path: Path, model: Parts, tmp_path: Path) -> None:
     weights, sizes = engine.weights(path), talker_sizes(model.file)
     theta = model.talker.config.rope_theta
