@@ -11,7 +11,7 @@ namespace ggtts::talker::batch {
 
 using predictor::block_width;
 using predictor::Meeting;
-using predictor::SplitActivations;
+using predictor::PairedActivations;
 using predictor::Tiling;
 
 // Warps of a block. Few, so that each can hold weights and activations of a task, and those of the next one.
@@ -56,7 +56,8 @@ struct BatchStep {
     float *x;               // [columns][width], the residual stream
     float *squares;         // [columns][blocks of the width], sums over each block of it
     float *inputs;          // [columns][(heads + 2 kv_heads) * head_dim], queries, keys, values
-    SplitActivations normed, attended, gated;
+    // Of most_columns columns, so that nothing but zeros is ever behind their widths.
+    PairedActivations normed, attended, gated;
     Meeting meeting;
     float *means;     // [tasks][queries_of_task][head_dim], what each chunk attends to
     float *logs;      // [tasks][queries_of_task], of the sum of its exponentials

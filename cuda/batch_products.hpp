@@ -39,22 +39,22 @@ GGTTS_ANYWHERE TwoFloats fresh_pair(const float *source) {
 // Activations of eight columns in a unit: both parts of each number, and the factors of two columns, which
 // are those of the sums that a lane has.
 struct ColumnsOfLane {
-    uint32_t high[blocks_of_unit][steps_of_block][2], low[blocks_of_unit][steps_of_block][2];
+    Words halves[blocks_of_unit][steps_of_block];  // first parts, then the second ones
     TwoFloats factors[blocks_of_unit];
 };
 
 struct UnitLane {
     uint32_t weights[groups_of_task][blocks_of_unit][steps_of_block][4];
     float scales[groups_of_task][rows_of_lane][blocks_of_unit];
-    ColumnsOfLane columns, following;
+    ColumnsOfLane columns[2];  // one is multiplied while the other comes
     float products[groups_of_task][4], sums[groups_of_task][4];
 };
 
 // What goes into a product.
 struct Factors {
-    SplitActivations x;
-    int columns, blocks;  // of the width
-    float lift;           // of the weights
+    PairedActivations x;
+    int columns;
+    float lift;  // of the weights
 };
 
 // What a warp multiplies in a stage; nothing where there are no columns.
@@ -79,27 +79,21 @@ struct UnitTask {
     }
 };
 
-// The activations of eight columns in a unit; zeros beyond the width.
+// The activations of eight columns in a unit.
 GGTTS_ANYWHERE void load_columns(int lane, ColumnsOfLane &into, int unit, int column, const Factors &factors) {
-    const int columns = factors.columns, first_block = unit * blocks_of_unit, member = lane % 4;
-    const int first = first_block * columns + column;
+    constexpr int apart = most_columns * halves_of_block;  // between blocks
+    const int first = unit * blocks_of_unit * most_columns + column, member = lane % 4;
     const uint16_t *halves = factors.x.halves + (first + lane / 4) * halves_of_block + member * 8;
+    // The runs of weights in the order of `Runs`.
+    const uint16_t *steps[steps_of_block] = {halves + member / 2 * (halves_of_block / 2),
+                                             halves + (1 - member / 2) * (halves_of_block / 2)};
     const float *powers = factors.x.factors + first + 2 * member;
 #pragma unroll
     for (int block = 0; block < blocks_of_unit; ++block) {
-        const bool exists = first_block + block < factors.blocks;
 #pragma unroll
-        for (int step = 0; step < steps_of_block; ++step) {
-            // The runs of weights in the order of `Runs`.
-            const int at = (step ^ member / 2) * (halves_of_block / 2);
-            const uint16_t *from = halves + block * columns * halves_of_block + at;
-            const Words words = exists ? predictor::split_words(from) : Words{};
-            for (int i = 0; i < 2; ++i) {
-                into.high[block][step][i] = words.at[2 * i];
-                into.low[block][step][i] = words.at[2 * i + 1];
-            }
-        }
-        into.factors[block] = exists ? fresh_pair(powers + block * columns) : TwoFloats{};
+        for (int step = 0; step < steps_of_block; ++step)
+            into.halves[block][step] = predictor::split_words(steps[step] + block * apart);
+        into.factors[block] = fresh_pair(powers + block * most_columns);
     }
 }
 
@@ -129,7 +123,7 @@ GGTTS_ANYWHERE void load_weights(int lane, UnitLane &own, const UnitTask &task, 
 }
 
 // A block of 32: the second parts of the activations come first, as they are small.
-template <class AllLanes>
+template <int turn, class AllLanes>
 GGTTS_ANYWHERE void multiply_block(AllLanes &all, int block) {
     all.each([&](int, UnitLane &own) {
 #pragma unroll
@@ -147,7 +141,7 @@ GGTTS_ANYWHERE void multiply_block(AllLanes &all, int block) {
                 all.multiply([&](UnitLane &own) {
                     return predictor::TensorOperands{
                         own.weights[group][block][step],
-                        part == 0 ? own.columns.low[block][step] : own.columns.high[block][step],
+                        own.columns[turn].halves[block][step].at + 2 * (1 - part),
                         own.products[group]};
                 });
             }
@@ -158,7 +152,7 @@ GGTTS_ANYWHERE void multiply_block(AllLanes &all, int block) {
         for (int group = 0; group < groups_of_task; ++group) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                own.sums[group][i] = fmaf(own.products[group][i] * own.columns.factors[block].at[i % 2],
+                own.sums[group][i] = fmaf(own.products[group][i] * own.columns[turn].factors[block].at[i % 2],
                                           own.scales[group][i / 2][block], own.sums[group][i]);
         }
     });
@@ -181,41 +175,58 @@ template <class AllLanes>
 GGTTS_ANYWHERE void load_first(AllLanes &all, const UnitTask &task, const Factors &factors) {
     if (task.exists()) {
         all.each([&](int lane, UnitLane &own) {
-            load_columns(lane, own.columns, task.unit, task.column, factors);
+            load_columns(lane, own.columns[0], task.unit, task.column, factors);
         });
     }
+}
+
+// What a warp needs for its task.
+struct TaskSums {
+    float *sums;  // [column][stride], of its rows
+    int stride;
+    bool adds;
+};
+
+// Multiplies with eight columns, which have been asked for; asks for the next ones.
+template <int turn, class AllLanes>
+GGTTS_ANYWHERE void multiply_columns(AllLanes &all, const UnitTask &task, const UnitTask &next, int column,
+                                     const Factors &factors, const TaskSums &to) {
+    const bool ends = column + columns_at_once >= task.last_column;
+    all.each([&](int lane, UnitLane &own) {
+        if (!ends || next.exists()) {
+            load_columns(lane, own.columns[1 - turn], ends ? next.unit : task.unit,
+                         ends ? next.column : column + columns_at_once, factors);
+        }
+        for (int group = 0; group < groups_of_task; ++group) {
+            for (int i = 0; i < 4; ++i)
+                own.sums[group][i] = 0.0F;
+        }
+    });
+#pragma unroll
+    for (int block = 0; block < blocks_of_unit; ++block)
+        multiply_block<turn>(all, block);
+    all.each([&](int lane, UnitLane &own) {
+        leave_sums(lane, own, to.sums + column * to.stride, to.stride, to.adds);
+    });
 }
 
 // Multiplies the task of a warp, whose first columns have been asked for; asks for the first ones of `next`
 // at its end.
 template <class Type, class AllLanes>
 GGTTS_ANYWHERE void multiply_task(AllLanes &all, const UnitTask &task, const UnitTask &next,
-                                  const uint8_t *stage, int row_room, const Factors &factors, float *sums,
-                                  int stride, bool adds) {
+                                  const uint8_t *stage, int row_room, const Factors &factors,
+                                  const TaskSums &to) {
     if (!task.exists())
         return load_first(all, next, factors);
     all.each([&](int lane, UnitLane &own) { load_weights<Type>(lane, own, task, stage, row_room, factors.lift); });
-    float *own_sums = sums + task.place * factors.columns * stride + task.group * rows_of_task;
 #pragma unroll 1
-    for (int column = task.column; column < task.last_column; column += columns_at_once) {
-        const bool ends = column + columns_at_once >= task.last_column;
-        all.each([&](int lane, UnitLane &own) {
-            if (!ends || next.exists()) {
-                load_columns(lane, own.following, ends ? next.unit : task.unit,
-                             ends ? next.column : column + columns_at_once, factors);
-            }
-            for (int group = 0; group < groups_of_task; ++group) {
-                for (int i = 0; i < 4; ++i)
-                    own.sums[group][i] = 0.0F;
-            }
-        });
-#pragma unroll
-        for (int block = 0; block < blocks_of_unit; ++block)
-            multiply_block(all, block);
-        all.each([&](int lane, UnitLane &own) {
-            leave_sums(lane, own, own_sums + column * stride, stride, adds);
-            own.columns = own.following;
-        });
+    for (int column = task.column; column < task.last_column; column += 2 * columns_at_once) {
+        multiply_columns<0>(all, task, next, column, factors, to);
+        if (column + columns_at_once >= task.last_column) {
+            all.each([&](int, UnitLane &own) { own.columns[0] = own.columns[1]; });
+            break;
+        }
+        multiply_columns<1>(all, task, next, column + columns_at_once, factors, to);
     }
 }
 
@@ -245,8 +256,9 @@ GGTTS_ANYWHERE int multiply_piece(const Block &block, Ring &ring, Warps &warps, 
         const uint8_t *stage = ring.next();
         block.each_task(batch_warps, [&](const auto &warp, int) {
             const UnitTask task = task_of(warp, index), next = task_of(warp, index + 1);
-            multiply_task<Type>(warps.of(warp), task, next, stage, Type::room_of(most), factors, sums, stride,
-                                index > 0);
+            float *own = sums + task.place * factors.columns * stride + task.group * rows_of_task;
+            multiply_task<Type>(warps.of(warp), task, next, stage, Type::room_of(most), factors,
+                                {own, stride, index > 0});
         });
     }
     return piece.units < most ? piece.units : most;

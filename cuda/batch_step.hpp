@@ -75,8 +75,8 @@ private:
         return block.shared() + room_.sums;
     }
 
-    GGTTS_ANYWHERE Residual residual() const {
-        return {step_.x, step_.squares, step_.normed, sizes_.width, step_.columns};
+    GGTTS_ANYWHERE Residual<PairedActivations> residual() const {
+        return {step_.x, step_.squares, step_.normed, sizes_.width, most_columns};
     }
 
     // The inputs become the residual stream.
@@ -100,7 +100,7 @@ private:
     }
 
     // What goes into a product, and what becomes of it.
-    GGTTS_ANYWHERE const SplitActivations &activations_of(int kind) const {
+    GGTTS_ANYWHERE const PairedActivations &activations_of(int kind) const {
         return kind == output_matrix ? step_.attended : kind == down_matrix ? step_.gated : step_.normed;
     }
     static GGTTS_ANYWHERE bool follows_norm(int kind) { return kind != output_matrix && kind != down_matrix; }
@@ -118,8 +118,7 @@ private:
     GGTTS_ANYWHERE void multiply(const Block &block, Ring &ring, int matrix) const {
         const int kind = kind_of(model_, matrix), columns = step_.columns;
         const Tiling &tiling = tables_.tilings[kind];
-        const Factors factors{activations_of(kind), columns, tables_.matrices[matrix].width / block_width,
-                              tables_.lifts[matrix]};
+        const Factors factors{activations_of(kind), columns, tables_.lifts[matrix]};
         AllWarps<Block, UnitLane> warps(batch_warps);
         float *sums = sums_room(block);
         GGTTS_SHORT_LOOP
@@ -182,7 +181,7 @@ private:
                                               sums_of(lane, 2 * first_of_lane(lane) + 4),
                                               scales[place(lane).column]);
             });
-            return split_blocks(all, step_.gated, step_.columns, place);
+            return split_blocks(all, step_.gated, most_columns, place);
         }
         if (!follows_norm(kind)) {
             all.each([&](int lane, FourValues &own) {
@@ -347,7 +346,7 @@ private:
     template <class AllLanes>
     GGTTS_ANYWHERE void leave_head(AllLanes &all, const ChunkTask &task, int head) const {
         const int blocks = sizes_.head_dim / block_width;
-        split_blocks(all, step_.attended, step_.columns, [&](int lane) {
+        split_blocks(all, step_.attended, most_columns, [&](int lane) {
             const int block = lane / lanes_of_block;
             return BlockPlace{(task.first_head + head) * blocks + block, task.column,
                               block < blocks && head < task.heads};

@@ -68,7 +68,8 @@ GGTTS_ANYWHERE float size_of(float value) {
 }
 
 // Splits elements `first` .. `first` + 3 of a block of one column; `first` is a multiple of 4.
-GGTTS_ANYWHERE void split_four(const SplitActivations &target, int block, int column, int columns, int first,
+template <class Split>
+GGTTS_ANYWHERE void split_four(const Split &target, int block, int column, int columns, int first,
                                const Floats &values, const BlockScale &by) {
     uint16_t parts[2][4];
     for (int i = 0; i < 4; ++i) {
@@ -80,8 +81,9 @@ GGTTS_ANYWHERE void split_four(const SplitActivations &target, int block, int co
         return parts[part][i] | static_cast<uint32_t>(parts[part][i + 1]) << 16;
     };
     const int place = block * columns + column;
-    *reinterpret_cast<Words *>(target.halves + place * halves_of_block +
-                               place_in_block(first)) = {{pair(0, 0), pair(1, 0), pair(0, 2), pair(1, 2)}};
+    constexpr bool alternate = Split::parts_alternate;
+    *reinterpret_cast<Words *>(target.halves + place * halves_of_block + place_in_block(first)) = {
+        {pair(0, 0), alternate ? pair(1, 0) : pair(0, 2), alternate ? pair(0, 2) : pair(1, 0), pair(1, 2)}};
     if (first == 0)
         target.factors[place] = by.factor;
 }
@@ -117,8 +119,8 @@ struct BlockPlace {
     bool exists;
 };
 
-template <class AllLanes, class Where>
-GGTTS_ANYWHERE void split_blocks(AllLanes &all, const SplitActivations &target, int columns, Where where) {
+template <class AllLanes, class Split, class Where>
+GGTTS_ANYWHERE void split_blocks(AllLanes &all, const Split &target, int columns, Where where) {
     all.combine_eights([](const FourValues &own) { return size_of(own.values); },
                        [](float a, float b) { return fmaxf(a, b); },
                        [](FourValues &own, float highest) { own.highest = highest; });

@@ -334,7 +334,7 @@ private:
         });
     }
 
-    GGTTS_ANYWHERE Residual residual_stream() const {
+    GGTTS_ANYWHERE Residual<SplitActivations> residual_stream() const {
         return {buffers_.x, tensor_.squares, tensor_.normed, sizes_.width, columns_};
     }
 

@@ -20,8 +20,15 @@ inline constexpr int parts_of_number = 2;
 // `place_in_block`; factors that undo the power of two [blocks][column], NaN where a value of the block is no
 // finite number.
 struct SplitActivations {
+    static constexpr bool parts_alternate = true;
     uint16_t *halves = nullptr;
     float *factors = nullptr;
+};
+
+// The same with the second parts of four neighbours behind the first ones: for instructions that multiply with
+// each part in turn.
+struct PairedActivations : SplitActivations {
+    static constexpr bool parts_alternate = false;
 };
 
 // Where the blocks that share a tile of rows leave their sums.

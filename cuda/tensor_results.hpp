@@ -7,16 +7,18 @@
 namespace ggtts::predictor {
 
 // The residual stream of all columns, and what blocks of it are made into.
+template <class Split>
 struct Residual {
-    float *x;                 // [columns][width]
-    float *squares;           // [columns][blocks of the width], sums over each block
-    SplitActivations normed;  // times the weights of the norm that follows
-    int width, columns;
+    float *x;        // [columns][width]
+    float *squares;  // [columns][blocks of the width], sums over each block
+    Split normed;    // times the weights of the norm that follows
+    int width;
+    int columns;  // of `normed`
 };
 
 // Makes values of the lanes blocks of the residual stream.
-template <class AllLanes, class Where>
-GGTTS_ANYWHERE void publish(AllLanes &all, const Residual &residual, const float *norm, Where where) {
+template <class AllLanes, class Split, class Where>
+GGTTS_ANYWHERE void publish(AllLanes &all, const Residual<Split> &residual, const float *norm, Where where) {
     all.combine_eights([](const FourValues &own) { return sum_of_squares(own.values); },
                        [](float a, float b) { return a + b; },
                        [](FourValues &own, float squares) { own.squares = squares; });

@@ -56,10 +56,10 @@ const Value *TalkerBatchPlan::upload(const std::vector<Value> &values) {
     return device;
 }
 
-predictor::SplitActivations TalkerBatchPlan::allocate_split(int width) {
-    const int64_t numbers = static_cast<int64_t>(predictor::padded(width)) * most_columns_;
-    return {allocate<uint16_t>(numbers * predictor::parts_of_number),
-            allocate<float>(numbers / predictor::block_width)};
+predictor::PairedActivations TalkerBatchPlan::allocate_split(int width) {
+    const int64_t numbers = static_cast<int64_t>(predictor::padded(width)) * talker::batch::most_columns;
+    return {{allocate<uint16_t>(numbers * predictor::parts_of_number),
+             allocate<float>(numbers / predictor::block_width)}};
 }
 
 void TalkerBatchPlan::allocate_buffers(const std::vector<float> &lifts) {

@@ -44,7 +44,7 @@ private:
     Value *allocate(int64_t count);
     template <class Value>
     const Value *upload(const std::vector<Value> &values);
-    predictor::SplitActivations allocate_split(int width);
+    predictor::PairedActivations allocate_split(int width);
 
     predictor::Machine &machine_;
     std::unique_ptr<talker::batch::BatchRunner> runner_;

@@ -536,28 +536,12 @@ class TalkerPlan:
         row [width] at a position -> the normed last state [width], logits [vocabulary]; keys and values are added to a slot of the state.
         """
 
-class ConvChain:
-    """Convolutions one after the other as kernels of their own."""
-
-    def __init__(self, backend: Backend, products: str, *, emulated: int | None = None) -> None:
+    def prepare_together(self) -> bool:
         """
-        `products`: tf32, f16, or f32, which keep all bits; `emulated`: loops on the CPU for so many processors, for tests.
+        Takes memory for steps of several slots; tells whether there can be such.
         """
 
-    @staticmethod
-    def fits(backend: Backend) -> bool:
-        """Whether this device runs such kernels."""
-
-    def add(self, matrices: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, *, dilation: int = 1, stride: int = 1, frequency: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, magnitude: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, trunk: str = 'apart', limited: bool = False) -> None:
+    def step_together(self, state: State, slots: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], positions: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> tuple:
         """
-        A layer of matrices [taps, stride * outputs, inputs], with the snake behind it.
+        rows [count, width] at positions of some slots, none twice -> states [count, width], logits [count, vocabulary].
         """
-
-    def run(self, x: State, time: int, memory: State, lanes: Sequence[int]) -> NDArray[numpy.float32]:
-        """
-        "x" [inputs, time, streams] -> [streams, time * factor, outputs]; the memory of each stream is in its lane.
-        """
-
-    @property
-    def layers(self) -> int:
-        """How many layers there are."""
