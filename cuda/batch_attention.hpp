@@ -2,15 +2,15 @@
 // keeps them.
 //
 // A warp has some of the keys of one key head of one utterance, and up to two of the query heads that share
-// it: see half_keys.hpp and single_keys.hpp. What the chunks of a head have found is put together by the warp that is done last (Dao et al.,
-// "Flash-Decoding", 2023). How keys are divided depends on the position of their utterance only, and so do
-// all sums.
+// it: see half_keys.hpp and single_keys.hpp. What the chunks of a head have found is put together by the warp
+// that is done last (Dao et al., "Flash-Decoding", 2023). How keys are divided depends on the position of
+// their utterance only, and so do all sums.
 #pragma once
 
 #include "batch_model.hpp"
 #include "batch_operands.hpp"
-#include "talker_attention.hpp"
 #include "split_activations.hpp"
+#include "talker_attention.hpp"
 
 namespace ggtts::talker::batch {
 
@@ -83,7 +83,8 @@ struct ChunkWeights {
     float epsilon;
 };
 
-// Queries and the new key of a chunk, and the softmax of scores: what does not depend on the type of the keys.
+// Queries and the new key of a chunk, and the softmax of scores: what does not depend on the type of the
+// keys.
 template <class Own, class AllLanes>
 class ChunkAttention {
 public:
@@ -102,7 +103,8 @@ protected:
     GGTTS_ANYWHERE void load_inputs() {
         all_.each([&](int lane, Own &own) {
             const auto head = [&](int index) {
-                return has(lane) ? predictor::fresh_floats(with_.inputs + index * size_ + 4 * lane) : Floats{};
+                return has(lane) ? predictor::fresh_floats(with_.inputs + index * size_ + 4 * lane)
+                                 : Floats{};
             };
             const int half = size_ / 2, at = has(lane) ? 4 * lane : 0, pair = at < half ? at : at - half;
             own.norms[0] = vector_at(with_.norms.query, lane);

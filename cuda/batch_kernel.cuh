@@ -73,7 +73,8 @@ __device__ const Entry *copied(const Entry *table, int entries, uint8_t *&room) 
     return result;
 }
 
-__device__ __forceinline__ BatchTables copied_tables(const Model &model, const BatchStep &step, uint8_t *room) {
+__device__ __forceinline__ BatchTables copied_tables(const Model &model, const BatchStep &step,
+                                                     uint8_t *room) {
     BatchTables tables;
     tables.matrices = copied(model.matrices, model.matrix_count, room);
     tables.norms = copied(model.norms, model.sizes.layers, room);

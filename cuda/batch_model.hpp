@@ -59,11 +59,11 @@ struct BatchStep {
     // Of most_columns columns, so that nothing but zeros is ever behind their widths.
     PairedActivations normed, attended, gated;
     Meeting meeting;
-    float *means;     // [tasks][queries_of_task][head_dim], what each chunk attends to
-    float *logs;      // [tasks][queries_of_task], of the sum of its exponentials
-    uint32_t *met;    // [columns][spans], of chunks; zero between launches
-    float *hidden;    // [columns][width], after the last norm
-    float *logits;    // [columns][vocabulary]
+    float *means;   // [tasks][queries_of_task][head_dim], what each chunk attends to
+    float *logs;    // [tasks][queries_of_task], of the sum of its exponentials
+    uint32_t *met;  // [columns][spans], of chunks; zero between launches
+    float *hidden;  // [columns][width], after the last norm
+    float *logits;  // [columns][vocabulary]
 };
 
 // Tables of the model and of the step, where a block reads them.

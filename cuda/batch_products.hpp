@@ -80,7 +80,8 @@ struct UnitTask {
 };
 
 // The activations of eight columns in a unit.
-GGTTS_ANYWHERE void load_columns(int lane, ColumnsOfLane &into, int unit, int column, const Factors &factors) {
+GGTTS_ANYWHERE void load_columns(int lane, ColumnsOfLane &into, int unit, int column,
+                                 const Factors &factors) {
     constexpr int apart = most_columns * halves_of_block;  // between blocks
     const int first = unit * blocks_of_unit * most_columns + column, member = lane % 4;
     const uint16_t *halves = factors.x.halves + (first + lane / 4) * halves_of_block + member * 8;
@@ -141,8 +142,7 @@ GGTTS_ANYWHERE void multiply_block(AllLanes &all, int block) {
                 all.multiply([&](UnitLane &own) {
                     return predictor::TensorOperands{
                         own.weights[group][block][step],
-                        own.columns[turn].halves[block][step].at + 2 * (1 - part),
-                        own.products[group]};
+                        own.columns[turn].halves[block][step].at + 2 * (1 - part), own.products[group]};
                 });
             }
         }
@@ -218,7 +218,8 @@ GGTTS_ANYWHERE void multiply_task(AllLanes &all, const UnitTask &task, const Uni
                                   const TaskSums &to) {
     if (!task.exists())
         return load_first(all, next, factors);
-    all.each([&](int lane, UnitLane &own) { load_weights<Type>(lane, own, task, stage, row_room, factors.lift); });
+    all.each(
+        [&](int lane, UnitLane &own) { load_weights<Type>(lane, own, task, stage, row_room, factors.lift); });
 #pragma unroll 1
     for (int column = task.column; column < task.last_column; column += 2 * columns_at_once) {
         multiply_columns<0>(all, task, next, column, factors, to);
@@ -230,9 +231,9 @@ GGTTS_ANYWHERE void multiply_task(AllLanes &all, const UnitTask &task, const Uni
     }
 }
 
-// Multiplies a piece: sums [units of a stage][columns][stride], of which as many are filled as the result says.
-// While the first activations are on their way, each warp calls meanwhile(warp). The ring is to be refilled once
-// afterwards.
+// Multiplies a piece: sums [units of a stage][columns][stride], of which as many are filled as the result
+// says. While the first activations are on their way, each warp calls meanwhile(warp). The ring is to be
+// refilled once afterwards.
 template <class Type, class Block, class Ring, class Warps, class Meanwhile>
 GGTTS_ANYWHERE int multiply_piece(const Block &block, Ring &ring, Warps &warps, const Tiling &tiling,
                                   const Piece &piece, int stage_units, const Factors &factors, float *sums,

@@ -10,8 +10,8 @@
 
 namespace ggtts::talker::batch {
 
-using predictor::blocks_of_unit;
 using predictor::block_width;
+using predictor::blocks_of_unit;
 using predictor::EightHalves;
 using predictor::TwoWords;
 
@@ -93,7 +93,9 @@ struct RowsOfSixteenBits {
         }
         return result;
     }
-    static GGTTS_ANYWHERE float scale(const uint8_t *, int, float lift) { return is_half ? 1.0F : 1.0F / lift; }
+    static GGTTS_ANYWHERE float scale(const uint8_t *, int, float lift) {
+        return is_half ? 1.0F : 1.0F / lift;
+    }
 
 private:
     static constexpr bool is_half = std::is_same_v<Number, predictor::Float16>;

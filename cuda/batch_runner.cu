@@ -69,11 +69,11 @@ public:
             --slots;
         BatchRoom room = launch_.kernel.room(model.sizes, step.columns, launch_.stage_units, slots);
         void *arguments[] = {const_cast<Model *>(&model), const_cast<BatchStep *>(&step), &room};
-        check(cudaLaunchCooperativeKernel(launch_.kernel.function, dim3(static_cast<unsigned>(launch_.blocks)),
-                                          dim3(batch_warps * lanes), arguments,
-                                          shared_bytes(model.sizes, room),
-                                          static_cast<cudaStream_t>(machine_.stream())),
-              "the launch of steps");
+        check(
+            cudaLaunchCooperativeKernel(launch_.kernel.function, dim3(static_cast<unsigned>(launch_.blocks)),
+                                        dim3(batch_warps * lanes), arguments, shared_bytes(model.sizes, room),
+                                        static_cast<cudaStream_t>(machine_.stream())),
+            "the launch of steps");
     }
 
 private:

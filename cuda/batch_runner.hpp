@@ -20,8 +20,8 @@ public:
     virtual void run(const Model &model, const BatchStep &step) = 0;
 };
 
-// The machine has to outlive them. Nothing where the kernel does not know such weights or sizes, or the device
-// cannot hold it.
+// The machine has to outlive them. Nothing where the kernel does not know such weights or sizes, or the
+// device cannot hold it.
 std::unique_ptr<BatchRunner> emulated_batch_runner(WeightKind kind, const Sizes &sizes, int blocks);
 std::unique_ptr<BatchRunner> cuda_batch_runner(int index, predictor::Machine &machine, WeightKind kind,
                                                const Sizes &sizes);
@@ -35,8 +35,8 @@ struct BatchShapes {
 };
 BatchShapes shapes_for(const Sizes &sizes, int columns);
 
-// How keys of a new position are divided: into chunks of a size that depends on their number only, which is at
-// least `least`, a power of two.
+// How keys of a new position are divided: into chunks of a size that depends on their number only, which is
+// at least `least`, a power of two.
 struct ChunkSize {
     int size, count;
 };

@@ -82,7 +82,8 @@ private:
     // The inputs become the residual stream.
     template <class Block>
     GGTTS_ANYWHERE void enter(const Block &block) const {
-        const int blocks = sizes_.width / block_width, of_column = (blocks + blocks_of_warp - 1) / blocks_of_warp;
+        const int blocks = sizes_.width / block_width,
+                  of_column = (blocks + blocks_of_warp - 1) / blocks_of_warp;
         const int tasks = step_.columns * of_column, own = (tasks + block.blocks() - 1) / block.blocks();
         block.each_task(own, [&](const auto &warp, int index) {
             const int task = block.index() + index * block.blocks(), column = task / of_column;
@@ -167,7 +168,8 @@ private:
     template <class Warp>
     GGTTS_ANYWHERE void finish(const Warp &warp, int matrix, int first_column, int tile, const float *sums,
                                const float *scales) const {
-        const int kind = kind_of(model_, matrix), stride = predictor::sums_stride(tables_.tilings[kind].rows());
+        const int kind = kind_of(model_, matrix),
+                  stride = predictor::sums_stride(tables_.tilings[kind].rows());
         predictor::Lanes<Warp, FourValues> all(warp);
         const auto place = [&](int lane) {
             return BlockPlace{tile, first_column + lane / lanes_of_block, true};
@@ -177,9 +179,9 @@ private:
         };
         if (kind == gate_up_matrix) {
             all.each([&](int lane, FourValues &own) {
-                own.values = predictor::gated(sums_of(lane, 2 * first_of_lane(lane)),
-                                              sums_of(lane, 2 * first_of_lane(lane) + 4),
-                                              scales[place(lane).column]);
+                own.values =
+                    predictor::gated(sums_of(lane, 2 * first_of_lane(lane)),
+                                     sums_of(lane, 2 * first_of_lane(lane) + 4), scales[place(lane).column]);
             });
             return split_blocks(all, step_.gated, most_columns, place);
         }
@@ -211,7 +213,8 @@ private:
     GGTTS_ANYWHERE void leave(const Block &block) const {
         float *scales = scales_room(block);
         block.each_task(batch_warps, [&](const auto &warp, int) { keep_scales(warp, scales); });
-        for (int column = block.blocks() - 1 - block.index(); column < step_.columns; column += block.blocks()) {
+        for (int column = block.blocks() - 1 - block.index(); column < step_.columns;
+             column += block.blocks()) {
             const int first = column * sizes_.width;
             block.each(sizes_.width, [&](int i) {
                 step_.hidden[first + i] =
@@ -248,7 +251,8 @@ private:
         block.each_task(tasks.count, [&](const auto &warp, int index) {
             const ChunkTask task(sizes_, tables_.each, step_.columns, tasks.first + index);
             const Cache cache = cache_of(layer, task);
-            const int64_t begin = static_cast<int64_t>(task.begin) * row, bytes = (task.end - task.begin) * row;
+            const int64_t begin = static_cast<int64_t>(task.begin) * row,
+                          bytes = (task.end - task.begin) * row;
             ask_for(warp, cache.keys + begin, bytes);
             ask_for(warp, cache.values + begin, bytes);
         });
@@ -273,8 +277,8 @@ private:
     }
 
     template <class Attention, class Warp, class AllLanes>
-    GGTTS_ANYWHERE void attend_with(const Warp &warp, AllLanes &all, int layer, const ChunkTask &task, int number,
-                                    float *room) const {
+    GGTTS_ANYWHERE void attend_with(const Warp &warp, AllLanes &all, int layer, const ChunkTask &task,
+                                    int number, float *room) const {
         const int size = sizes_.head_dim, rows = (sizes_.heads + 2 * sizes_.kv_heads) * size;
         const ChunkWeights with{tables_.norms[layer],
                                 step_.rotation + static_cast<int64_t>(task.position) * size,

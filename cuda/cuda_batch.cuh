@@ -38,7 +38,8 @@ __device__ __forceinline__ void begin_copy(uint8_t *target, const uint8_t *sourc
 // Rows of small models, which begin anywhere.
 __device__ __forceinline__ void copy_slowly(int lane, const RowCopy &copy) {
     for (int at = 2 * lane; at < copy.bytes; at += 2 * lanes)
-        *reinterpret_cast<uint16_t *>(copy.target + at) = __ldg(reinterpret_cast<const uint16_t *>(copy.source + at));
+        *reinterpret_cast<uint16_t *>(copy.target + at) =
+            __ldg(reinterpret_cast<const uint16_t *>(copy.source + at));
 }
 
 }  // namespace detail
@@ -48,7 +49,8 @@ __device__ __forceinline__ void begin_rows(const CudaBlock &, int rows, Locate l
     constexpr int word = 16;
     const int lane = static_cast<int>(threadIdx.x) % lanes;
 #pragma unroll 1
-    for (int row = static_cast<int>(threadIdx.x) / lanes; row < rows; row += static_cast<int>(blockDim.x) / lanes) {
+    for (int row = static_cast<int>(threadIdx.x) / lanes; row < rows;
+         row += static_cast<int>(blockDim.x) / lanes) {
         const RowCopy copy = locate(row);
         if ((reinterpret_cast<uintptr_t>(copy.source) | static_cast<uintptr_t>(copy.bytes)) % word == 0) {
 #pragma unroll 4

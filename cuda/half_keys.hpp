@@ -1,8 +1,8 @@
 // Attention of a warp to some keys and values of float16, on matrix units.
 //
-// An instruction multiplies 16 keys, or 16 elements of the values of 16 keys, with eight columns. Four of them
-// are used: both queries, or their weights, in two parts each, so that nothing is lost of their 22 bits. Keys
-// and values are read in the order in which instructions take them.
+// An instruction multiplies 16 keys, or 16 elements of the values of 16 keys, with eight columns. Four of
+// them are used: both queries, or their weights, in two parts each, so that nothing is lost of their 22 bits.
+// Keys and values are read in the order in which instructions take them.
 #pragma once
 
 #include "batch_attention.hpp"
@@ -68,8 +68,9 @@ public:
 #pragma unroll
             for (int read = 0; read < reads_of_key; ++read) {
                 const int at = element_of_key(lane, read);
-                own.queries[read] =
-                    lane / 4 < columns_used && at < size_ ? shared_words(queries_ + lane / 4 * size_ + at) : Words{};
+                own.queries[read] = lane / 4 < columns_used && at < size_
+                                        ? shared_words(queries_ + lane / 4 * size_ + at)
+                                        : Words{};
             }
         });
         for (int begin = task_.begin; begin < task_.end; begin += keys_at_once) {
@@ -105,7 +106,9 @@ private:
     static GGTTS_ANYWHERE int element_of_key(int lane, int read) {
         return halves_of_read * (lane % 4 + 4 * read);
     }
-    static GGTTS_ANYWHERE int row_of_value(int lane, int row) { return 2 * (lane % 4) + row % 2 + row / 2 * 8; }
+    static GGTTS_ANYWHERE int row_of_value(int lane, int row) {
+        return 2 * (lane % 4) + row % 2 + row / 2 * 8;
+    }
     static GGTTS_ANYWHERE int element_of_value(int lane, int read) {
         return halves_of_read * (lane / 4 + 8 * read);
     }
@@ -145,8 +148,9 @@ private:
         all_.each([&](int lane, Own &own) {
             each_read(lane, own, [&](Words &words, int row, int element, bool is_value) {
                 const uint8_t *from = (is_value ? with_.cache.values : with_.cache.keys) + first;
-                words = row < count && element < size_ ? predictor::load_words(from + (row * size_ + element) * 2)
-                                                       : Words{};
+                words = row < count && element < size_
+                            ? predictor::load_words(from + (row * size_ + element) * 2)
+                            : Words{};
             });
         });
     }
@@ -182,7 +186,8 @@ private:
             TwoWords both[2] = {};
             for (int i = 0; i < 4; ++i) {
                 const int shift = i % 2 * 16;
-                both[0].at[i / 2] |= static_cast<uint32_t>(half_of_float(own.heads[queries_of_task].at[i])) << shift;
+                both[0].at[i / 2] |= static_cast<uint32_t>(half_of_float(own.heads[queries_of_task].at[i]))
+                                     << shift;
                 both[1].at[i / 2] |= static_cast<uint32_t>(half_of_float(own.value.at[i])) << shift;
             }
             *reinterpret_cast<TwoWords *>(new_key_ + 4 * lane) = both[0];
@@ -250,7 +255,8 @@ private:
             head, first, left < keys_at_once ? left : keys_at_once,
             [&](int lane) { return scores[lane] + scores[lane + queries_of_task * lanes]; },
             [&](Own &own, int lane, float kept) {
-                split_number(weights_ + head * lanes + lane, queries_of_task * lanes, own.score * weight_power);
+                split_number(weights_ + head * lanes + lane, queries_of_task * lanes,
+                             own.score * weight_power);
 #pragma unroll
                 for (int tile = 0; tile < mixed_tiles; ++tile) {
                     for (int i = 0; i < 4; i += queries_of_task)
@@ -280,8 +286,9 @@ private:
                                               own.kept_values[tile][row + 1][read].at[word], i % 2);
                     }
                 });
-                all_.multiply(
-                    [&](Own &own) { return predictor::TensorOperands{own.left, own.right, own.mixed[index]}; });
+                all_.multiply([&](Own &own) {
+                    return predictor::TensorOperands{own.left, own.right, own.mixed[index]};
+                });
             }
         }
     }

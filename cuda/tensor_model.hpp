@@ -25,8 +25,8 @@ struct SplitActivations {
     float *factors = nullptr;
 };
 
-// The same with the second parts of four neighbours behind the first ones: for instructions that multiply with
-// each part in turn.
+// The same with the second parts of four neighbours behind the first ones: for instructions that multiply
+// with each part in turn.
 struct PairedActivations : SplitActivations {
     static constexpr bool parts_alternate = false;
 };

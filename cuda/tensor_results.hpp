@@ -45,9 +45,9 @@ GGTTS_ANYWHERE void find_scales(AllLanes &all, int width, float epsilon, Squares
         for (int i = lane % lanes_of_block; i < width / block_width; i += lanes_of_block)
             own.squares += squares_of(lane, i);
     });
-    all.combine_eights([](const FourValues &own) { return own.squares; },
-                       [](float a, float b) { return a + b; },
-                       [&](FourValues &own, float squares) { own.scale = norm_scale(squares, width, epsilon); });
+    all.combine_eights(
+        [](const FourValues &own) { return own.squares; }, [](float a, float b) { return a + b; },
+        [&](FourValues &own, float squares) { own.scale = norm_scale(squares, width, epsilon); });
 }
 
 // silu(gate) * up (Shazeer, "GLU variants improve Transformer", 2020), of rows that take turns.

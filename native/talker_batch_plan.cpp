@@ -75,8 +75,7 @@ void TalkerBatchPlan::allocate_buffers(const std::vector<float> &lifts) {
     host_request_ = static_cast<uint8_t *>(machine_.allocate_host(request_bytes));
     const int64_t answer = columns * (sizes.width + sizes.vocabulary);
     answer_ = allocate<float>(answer);
-    host_answer_ =
-        static_cast<float *>(machine_.allocate_host(static_cast<size_t>(answer) * sizeof(float)));
+    host_answer_ = static_cast<float *>(machine_.allocate_host(static_cast<size_t>(answer) * sizeof(float)));
 
     step_.arrivals = reinterpret_cast<uint32_t *>(request_);
     step_.each = reinterpret_cast<const Column *>(request_ + each_at_);

@@ -296,8 +296,7 @@ KeptSlots TalkerPlan::kept_in(const State &state, int slot) const {
                 throw std::invalid_argument("'" + std::string(tensor->name) + "' is no cache with a slot " +
                                             std::to_string(slot) + " that the talker's kernel knows");
         }
-        kept.caches.push_back(
-            {static_cast<uint8_t *>(both[0]->data), static_cast<uint8_t *>(both[1]->data)});
+        kept.caches.push_back({static_cast<uint8_t *>(both[0]->data), static_cast<uint8_t *>(both[1]->data)});
     }
     return kept;
 }

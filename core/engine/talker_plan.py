@@ -124,6 +124,6 @@ class TalkerPlan:
         Raises:
             EngineError: the device failed.
         """
-        numbers = (np.asarray(values, np.int32) for values in (slots, positions))
+        which, where = np.asarray(slots, np.int32), np.asarray(positions, np.int32)
         with native_failures():
-            return self._plan.step_together(state, *numbers, np.ascontiguousarray(rows, np.float32))
+            return self._plan.step_together(state, which, where, np.ascontiguousarray(rows, np.float32))
