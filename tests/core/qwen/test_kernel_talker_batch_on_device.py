@@ -26,7 +26,7 @@ SHAPES = {
 ACCURACY = 4e-6
 """Largest deviation of a state or a logit from float64, by the largest one."""
 
-HALF_ACCURACY = 5e-3
+HALF_ACCURACY = 2e-4
 """The same where keys and values are float16, and round to a neighbour now and then."""
 
 PROGRAMS = 0.05
