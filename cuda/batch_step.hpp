@@ -314,35 +314,58 @@ private:
         });
     }
 
-    // What the chunks of two heads attend to, put together.
+    // What the chunks of two heads attend to, put together. All is asked for before anything is waited for.
     template <class AllLanes>
     GGTTS_ANYWHERE void unite(AllLanes &all, const ChunkTask &task, float *room) const {
-        const int size = sizes_.head_dim;
-        GGTTS_SHORT_LOOP
-        for (int head = 0; head < task.heads; ++head) {
-            const int64_t first = static_cast<int64_t>(task.first_of_span) * queries_of_task + head;
+        const int64_t first = static_cast<int64_t>(task.first_of_span) * queries_of_task;
+        all.each([&](int lane, auto &own) {
+#pragma unroll
+            for (int head = 0; head < queries_of_task; ++head) {
+                const float *log = step_.logs + first + lane * queries_of_task + head;
+                own.tops[head] = lane < task.chunks ? predictor::fresh(log) : float_of_bits(0xFF800000U);
+            }
+        });
+#pragma unroll
+        for (int head = 0; head < queries_of_task; ++head) {
+            const float top = all.highest([&](int, const auto &own) { return own.tops[head]; });
             all.each([&](int lane, auto &own) {
-                own.score = lane < task.chunks ? predictor::fresh(step_.logs + first + lane * queries_of_task)
-                                               : float_of_bits(0xFF800000U);
+                own.score = expf(own.tops[head] - top);
+                room[head * lanes + lane] = own.score;
             });
-            const float top = all.highest([](int, const auto &own) { return own.score; });
-            all.each([&](int lane, auto &own) { room[lane] = own.score = expf(own.score - top); });
             const float total = all.sum([](int, const auto &own) { return own.score; });
-            all.meet();
-            all.each([&](int lane, auto &own) {
-                own.values = {};
-                const float *means = step_.means + first * size + 4 * lane;
-#pragma unroll 8
-                for (int chunk = 0; chunk < task.chunks && 4 * lane < size; ++chunk) {
-                    const Floats mean = predictor::fresh_floats(means + chunk * queries_of_task * size);
-                    for (int i = 0; i < 4; ++i)
-                        own.values.at[i] = fmaf(room[chunk], mean.at[i], own.values.at[i]);
-                }
-                for (float &value : own.values.at)
-                    value = value / total;
+            all.each([&](int, auto &own) { own.totals[head] = total; });
+        }
+        all.meet();
+        all.each([&](int lane, auto &own) { add_means(lane, own, task, first, room); });
+#pragma unroll
+        for (int head = 0; head < queries_of_task; ++head) {
+            all.each([&](int, auto &own) {
+                for (int i = 0; i < 4; ++i)
+                    own.values.at[i] = own.heads[head].at[i] / own.totals[head];
             });
-            all.meet();
             leave_head(all, task, head);
+        }
+    }
+
+    // Leaves the sums of what all chunks attend to, by their weights, in the place of the queries.
+    template <class Own>
+    GGTTS_ANYWHERE void add_means(int lane, Own &own, const ChunkTask &task, int64_t first,
+                                  const float *weights) const {
+        const int size = sizes_.head_dim;
+        for (int head = 0; head < queries_of_task; ++head)
+            own.heads[head] = {};
+        if (4 * lane >= size)
+            return;
+        const float *means = step_.means + first * size + 4 * lane;
+#pragma unroll 8
+        for (int chunk = 0; chunk < task.chunks; ++chunk) {
+#pragma unroll
+            for (int head = 0; head < queries_of_task; ++head) {
+                const Floats mean = predictor::fresh_floats(means + (chunk * queries_of_task + head) * size);
+                for (int i = 0; i < 4; ++i)
+                    own.heads[head].at[i] =
+                        fmaf(weights[head * lanes + chunk], mean.at[i], own.heads[head].at[i]);
+            }
         }
     }
 

@@ -25,6 +25,8 @@ TYPES = ["q8_0", "f16", "bf16"]
 SHAPES = {
     "narrow": TransformerSizes(3, 64, 192, 4, 2, 32, 1e6, 1e-6),
     "uneven": TransformerSizes(2, 160, 224, 6, 2, 64, 1e4, 1e-6),  # three heads share a key head
+    "large heads": TransformerSizes(2, 256, 224, 4, 2, 128, 1e6, 1e-6),
+    "odd heads": TransformerSizes(1, 192, 96, 3, 1, 96, 1e6, 1e-6),
     "0.6b": TransformerSizes(1, 1024, 3072, 16, 8, 128, 1e6, 1e-6),
     "1.7b": TransformerSizes(1, 2048, 3072, 4, 2, 128, 1e6, 1e-6),
 }
@@ -102,8 +104,9 @@ def test_shapes_of_the_models(
     compare_with_float64(engine, random_talker(shape, dtype), [0, 5, 40])
 
 
-def test_float16_keys(engine: Engine, random_talker: Callable[[str, str], RandomTalker]) -> None:
-    compare_with_float64(engine, random_talker("uneven", "q8_0"), BORDERS, HALF_ACCURACY, "f16")
+@pytest.mark.parametrize("shape", ["narrow", "uneven", "large heads", "odd heads"])
+def test_float16_keys(engine: Engine, random_talker: Callable[[str, str], RandomTalker], shape: str) -> None:
+    compare_with_float64(engine, random_talker(shape, "q8_0"), BORDERS, HALF_ACCURACY, "f16")
 
 
 def run(
