@@ -35,17 +35,12 @@ struct Column {
     int64_t cache;   // bytes from the keys of the first slot to those of its own, and of values
 };
 
-// When keys and values of a layer are asked for: when they are read, while its queries are computed, or while
-// the gates of the layer before are, by blocks that have none of those.
-enum AskAhead : int { ask_late, ask_at_once, ask_in_gaps };
-
 // One step of all columns.
 struct BatchStep {
     int columns;            // that are computed, a multiple of 8
     int tasks;              // of attention, in each layer
     int capacity;           // of a slot, in positions
     int half_cache;         // whether keys and values are float16, else float32
-    AskAhead asks_ahead;    // when keys and values come near
     const Column *each;     // [columns]
     const Cache *caches;    // [layers], of the first slot
     const float *rows;      // [columns][width], the inputs

@@ -35,12 +35,11 @@ struct BatchShapes {
 };
 BatchShapes shapes_for(const Sizes &sizes, int columns);
 
-// How keys of a new position are divided: into chunks of a size that depends on their number only, which is
-// at least `least`, a power of two.
+// How keys of a new position are divided: into chunks of a size that depends on their number only. Small ones
+// are soon done where few speak, large ones are less work where many do.
 struct ChunkSize {
     int size, count;
 };
-inline constexpr int keys_of_a_chunk = 32;
-ChunkSize chunk_size(int keys, int least = keys_of_a_chunk);
+ChunkSize chunk_size(int keys);
 
 }  // namespace ggtts::talker::batch

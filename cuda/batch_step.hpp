@@ -48,18 +48,12 @@ private:
     GGTTS_ANYWHERE void compute(const Block &block, Ring &ring, int phase) const {
         if (phase == 0) {
             ring.start();
-            if (asks_in_gaps())
-                ask_for_keys(block, 0, 0);
             return enter(block);
         }
         const int layer = (phase - 1) / phases_of_layer, of_layer = (phase - 1) % phases_of_layer;
         const bool ends = layer == sizes_.layers;
         if (!ends && of_layer == attend_to_keys)
             return attend(block, layer);
-        if (!ends && of_layer == project_inputs && step_.asks_ahead == ask_at_once)
-            ask_for_keys(block, layer, 0);
-        if (of_layer == gate && layer + 1 < sizes_.layers && asks_in_gaps())
-            ask_for_keys(block, layer + 1, tables_.tilings[gate_up_matrix].pieces());
         // All products are made in one place: code that fits the cache is faster than calls of its own.
         multiply(block, ring, layer * matrices_of_layer + of_layer - (of_layer > attend_to_keys ? 1 : 0));
         if (ends)
@@ -237,25 +231,6 @@ private:
                                   (step_.half_cache != 0 ? 2 : 4) +
                               tables_.each[task.column].cache;
         return {tables_.caches[layer].keys + bytes, tables_.caches[layer].values + bytes};
-    }
-
-    GGTTS_ANYWHERE bool asks_in_gaps() const { return step_.asks_ahead == ask_in_gaps; }
-
-    // The blocks from one on share that.
-    template <class Block>
-    GGTTS_ANYWHERE void ask_for_keys(const Block &block, int layer, int first_block) const {
-        if (block.index() < first_block)
-            return;
-        const OwnTasks tasks(step_.tasks, block.index() - first_block, block.blocks() - first_block);
-        const int row = sizes_.head_dim * (step_.half_cache != 0 ? 2 : 4);
-        block.each_task(tasks.count, [&](const auto &warp, int index) {
-            const ChunkTask task(sizes_, tables_.each, step_.columns, tasks.first + index);
-            const Cache cache = cache_of(layer, task);
-            const int64_t begin = static_cast<int64_t>(task.begin) * row,
-                          bytes = (task.end - task.begin) * row;
-            ask_for(warp, cache.keys + begin, bytes);
-            ask_for(warp, cache.values + begin, bytes);
-        });
     }
 
     template <class Block>

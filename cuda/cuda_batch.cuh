@@ -108,10 +108,4 @@ __device__ __forceinline__ bool comes_last(const CudaWarp &, uint32_t *counter, 
     return last != 0;
 }
 
-__device__ __forceinline__ void ask_for(const CudaWarp &, const uint8_t *memory, int64_t bytes) {
-    constexpr int line = 128;
-    for (int64_t at = line * static_cast<int64_t>(threadIdx.x % lanes); at < bytes; at += line * lanes)
-        predictor::prefetch_line(memory + at);
-}
-
 }  // namespace ggtts::talker::batch

@@ -102,9 +102,11 @@ BatchShapes shapes_for(const Sizes &sizes, int columns) {
     return shapes;
 }
 
-ChunkSize chunk_size(int keys, int least) {
-    int size = least;
-    while (size * most_chunks < keys)
+ChunkSize chunk_size(int keys) {
+    constexpr int least = 32, common = 64, wanted_chunks = 8;
+    static_assert(wanted_chunks <= most_chunks);
+    int size = keys <= common ? least : common;
+    while (size * wanted_chunks < keys)
         size *= 2;
     return {size, (keys + size - 1) / size};
 }

@@ -54,7 +54,4 @@ inline bool comes_last(const EmulatedWarp &, uint32_t *counter, int count) {
     return *counter == 0;
 }
 
-// Asks for memory that will be read soon.
-inline void ask_for(const EmulatedWarp &, const uint8_t *, int64_t) {}
-
 }  // namespace ggtts::talker::batch

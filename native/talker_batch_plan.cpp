@@ -16,9 +16,6 @@ using talker::batch::Column;
 constexpr size_t alignment = 256;
 // Positions that have a rotation at first.
 constexpr int positions_at_first = 1024;
-// Keys and values are asked for while queries are still computed as long as they fit the cache of a large GPU
-// beside the weights.
-constexpr int64_t most_asked_ahead = 16 << 20;
 
 size_t aligned(size_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;
@@ -150,12 +147,6 @@ BatchStep TalkerBatchPlan::describe(const KeptSlots &kept, const NewPositions &p
     step.tasks = describe_columns(kept, part, columns);
     step.capacity = kept.capacity;
     step.half_cache = kept.half;
-    int64_t keys = 0;
-    for (int column = 0; column < part.count; ++column)
-        keys += part.positions[column];
-    const int64_t bytes_of_key = 2LL * sizes.kv_heads * sizes.head_dim * (kept.half ? 2 : 4);
-    step.asks_ahead =
-        keys * bytes_of_key <= most_asked_ahead ? talker::batch::ask_at_once : talker::batch::ask_late;
     step.logits = answer_ + static_cast<int64_t>(columns) * sizes.width;
     return step;
 }
