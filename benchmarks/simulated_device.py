@@ -32,6 +32,8 @@ from ggtts.core.engine import Engine, Graph
 from ggtts.core.engine.predictor_plan import ComputedFrames
 from ggtts.core.qwen.code_predictor import CodePredictor
 from ggtts.core.qwen.kernel_predictor import KernelPredictor
+from ggtts.core.qwen.kernel_talker import KernelTalker
+from ggtts.core.qwen.talker import Talker
 
 Curve = Mapping[int, float]
 """Milliseconds by size; between two sizes on a straight line, and beyond the last two on theirs."""
@@ -43,12 +45,17 @@ PR_SET_TIMERSLACK = 29
 class Costs:
     """What a 0.6B model in Q8_0 and its codec cost on one H200, in ms.
 
-    Measured (results/qwen-h200.md), the codec working beside generation where both do, as in a server:
+    Measured (results/qwen-h200.md, docs/cuda.md), a lone talker and the predictor where the codec works beside them:
 
     Attributes:
         prompt: a run of prompts, by positions of all of them.
-        talker: a step, by utterances.
+        talker: a step of the kernel, by utterances, with 20 to 150 positions before it.
         predictor: a frame, by utterances.
+
+    The kernels of the codec's convolutions were measured by themselves, 0.49 ms for a frame to 2.3 for 64; what GGML
+    does before them is assumed to take half a millisecond, and 0.7 with 64:
+
+    Attributes:
         codec: a run, by frames of all streams.
 
     Not measured by themselves, chosen so that a lone stream and 16 lines at once begin as late as on the card:
@@ -62,11 +69,11 @@ class Costs:
     """
 
     prompt: Curve = field(default_factory=lambda: {16: 3.0, 200: 6.6})
-    talker: Curve = field(default_factory=lambda: {1: 0.69, 2: 2.0, 4: 2.8, 8: 3.8, 16: 5.5, 64: 12.0})
+    talker: Curve = field(default_factory=lambda: {1: 0.69, 2: 1.35, 8: 1.5, 16: 1.75, 32: 2.3, 64: 3.1})
     predictor: Curve = field(
         default_factory=lambda: {1: 1.57, 2: 1.95, 4: 2.59, 8: 3.05, 16: 3.29, 32: 3.97, 64: 5.88}
     )
-    codec: Curve = field(default_factory=lambda: {1: 1.22, 4: 1.95, 16: 4.2, 64: 12.0})
+    codec: Curve = field(default_factory=lambda: {1: 1.0, 4: 1.05, 16: 1.55, 64: 3.0})
     small: float = 0.25
     copies: float = 0.3
     making: float = 0.5
@@ -128,6 +135,32 @@ def _numbers(shape: tuple[int, ...]) -> np.ndarray:
     return numbers
 
 
+class SleepingSteps:
+    """The kernel of the talker."""
+
+    most_positions = 1 << 15
+
+    def __init__(self, card: Card, costs: Costs, vocabulary: int, width: int) -> None:
+        self._card, self._costs = card, costs
+        self._vocabulary, self._width = vocabulary, width
+
+    def prepare_together(self) -> bool:
+        """Answer as `TalkerPlan.prepare_together`."""
+        return True
+
+    def step(self, state: Any, slot: int, position: int, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Answer as `TalkerPlan.step`."""
+        self._card.work(on_curve(self._costs.talker, 1))
+        return _numbers((self._width,)), _numbers((self._vocabulary,))
+
+    def step_together(
+        self, state: Any, slots: Sequence[int], positions: Sequence[int], rows: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Answer as `TalkerPlan.step_together`."""
+        self._card.work(on_curve(self._costs.talker, len(slots)))
+        return _numbers((len(slots), self._width)), _numbers((len(slots), self._vocabulary))
+
+
 class SleepingPlan:
     """The kernel of the code predictor."""
 
@@ -174,8 +207,10 @@ class SimulatedGpu:
         replaced.input = noted_input
         replaced.program = lambda graph, outputs: self._program(graph, outputs)
         Engine.beside = lambda engine, **_: beside(engine, always=True)  # type: ignore[method-assign]
-        owner: Any = CodePredictor
-        owner.kernel = property(lambda predictor: self._kernel(predictor))
+        predictors: Any = CodePredictor
+        predictors.kernel = property(lambda predictor: self._kernel(predictor))
+        talkers: Any = Talker
+        talkers.kernel = property(lambda talker: self._talker_kernel(talker))
 
     def _card(self, engine: Engine) -> Card:
         return self._cards.setdefault(id(engine.backend), Card())
@@ -204,6 +239,16 @@ class SimulatedGpu:
                 self._card(predictor.engine), self._costs, embeddings.codebooks, embeddings.width
             )
             known = predictor.__dict__["simulated"] = KernelPredictor(plan, embeddings)
+        return known
+
+    def _talker_kernel(self, talker: Any) -> KernelTalker:
+        known = talker.__dict__.get("simulated")
+        if known is None:
+            file = talker._file
+            steps: Any = SleepingSteps(
+                self._card(talker.engine), self._costs, file.vocabulary, file.talker.width
+            )
+            known = talker.__dict__["simulated"] = KernelTalker(steps)
         return known
 
 
