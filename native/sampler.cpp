@@ -16,6 +16,7 @@ namespace ggtts {
 namespace {
 
 constexpr float impossible = -std::numeric_limits<float>::infinity();
+constexpr float lowest = std::numeric_limits<float>::lowest();
 
 void require(bool condition, const char *message) {
     if (!condition) {
@@ -44,7 +45,7 @@ std::int32_t TokenSampler::sample(std::span<const float> logits, std::uint64_t f
     require(codebook < codebooks_, "the codebook is outside the frame");
     process(logits);
     const std::int32_t token =
-        greedy() ? best() : draw(philox_uniform(seed_, codebooks_ * frame + codebook), weigh());
+        greedy() ? candidates_.front() : draw(philox_uniform(seed_, codebooks_ * frame + codebook), weigh());
     remember(token);
     return token;
 }
@@ -54,7 +55,7 @@ void TokenSampler::probabilities(std::span<const float> logits, std::span<float>
     process(logits);
     std::fill(result.begin(), result.end(), 0.0F);
     if (greedy()) {
-        result[static_cast<std::size_t>(best())] = 1.0F;
+        result[static_cast<std::size_t>(candidates_.front())] = 1.0F;
         return;
     }
     const double total = weigh();
@@ -68,23 +69,33 @@ void TokenSampler::process(std::span<const float> logits) {
     load(logits);
     penalise_repetition();
     forbid();
-    require(std::any_of(scores_.begin(), scores_.end(), [](float score) { return score != impossible; }),
-            "the logits leave no token that may be chosen");
-    if (!greedy()) {
-        apply_temperature();
-        keep_top_k();
-        keep_top_p();
+    const auto count = static_cast<std::size_t>(options_.top_k);
+    const bool limited = !greedy() && count > 0 && count < scores_.size();
+    survey(limited ? count : 1);
+    const float highest = *std::max_element(ranking_.begin(), ranking_.end());
+    require(highest != impossible, "the logits leave no token that may be chosen");
+    if (greedy()) {
+        candidates_.assign(1, first_of(highest));
+        return;
     }
+    require(std::isfinite(highest), "a logit is beyond all numbers, once it was divided by the penalty");
+    gather(limited ? below(bound_of_top(count), highest) : lowest);
+    apply_temperature(highest);
+    if (limited) {
+        keep_top_k(count);
+    }
+    keep_top_p();
 }
 
 void TokenSampler::load(std::span<const float> logits) {
     require(!logits.empty(), "the logits are empty");
     require(logits.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
             "the vocabulary is too large");
-    scores_.assign(logits.begin(), logits.end());
+    scores_.resize(logits.size());
     std::int32_t unusable = 0;  // a number rather than a truth value, and no branch: so it vectorises
-    for (const float logit : logits) {
-        unusable |= logit < std::numeric_limits<float>::infinity() ? 0 : 1;  // NaN is not below
+    for (std::size_t token = 0; token < logits.size(); ++token) {
+        scores_[token] = logits[token];
+        unusable |= logits[token] < std::numeric_limits<float>::infinity() ? 0 : 1;  // NaN is not below
     }
     for (std::size_t token = 0; unusable != 0 && token < logits.size(); ++token) {
         if (std::isnan(logits[token]) || logits[token] == std::numeric_limits<float>::infinity()) {
@@ -104,7 +115,8 @@ void TokenSampler::penalise_repetition() {
     for (const std::int32_t token : history_) {
         require(static_cast<std::size_t>(token) < scores_.size(), "the logits are shorter than those before");
         float &score = scores_[static_cast<std::size_t>(token)];
-        score = score < 0.0F ? score * options_.repetition_penalty : score / options_.repetition_penalty;
+        const float more = score * options_.repetition_penalty, less = score / options_.repetition_penalty;
+        score = score < 0.0F ? more : less;  // which one is hard to predict
     }
 }
 
@@ -121,22 +133,53 @@ void TokenSampler::forbid() {
     }
 }
 
+// The highest scores of groups, which take turns, into `ranking_`: of so many that `count` of them are a
+// bound that few other scores reach, and all scores where there are too few for that.
+void TokenSampler::survey(std::size_t count) {
+    const std::size_t size = scores_.size();
+    std::size_t groups = std::bit_ceil(std::max<std::size_t>(count + count / 4, 16));
+    groups = 2 * groups > size ? size : groups;
+    ranking_.assign(scores_.begin(), scores_.begin() + static_cast<std::ptrdiff_t>(groups));
+    for (std::size_t begin = groups; begin < size; begin += groups) {
+        const std::size_t length = std::min(groups, size - begin);
+        const float *scores = scores_.data() + begin;
+        float *highest = ranking_.data();
+        for (std::size_t group = 0; group < length; ++group) {
+            highest[group] = scores[group] > highest[group] ? scores[group] : highest[group];
+        }
+    }
+}
+
+// What at least `count` scores reach: the count-th highest of those that were surveyed.
+float TokenSampler::bound_of_top(std::size_t count) {
+    const auto last = ranking_.begin() + static_cast<std::ptrdiff_t>(count - 1);
+    std::nth_element(ranking_.begin(), last, ranking_.end(), std::greater<>());
+    return *last;
+}
+
+// A score that is below `bound` also once it was divided by the temperature, where rounding makes equals.
+float TokenSampler::below(float bound, float highest) const {
+    constexpr float step = 1.0F / (1 << 21);
+    const float lower = bound - (highest - bound) * step;
+    return tempered(lower, highest) < tempered(bound, highest) ? lower : lowest;
+}
+
 // TemperatureLogitsWarper. The maximum goes first, which softmax does not see: a tiny temperature cannot
 // overflow the scores then, and the best score is zero from here on.
-void TokenSampler::apply_temperature() {
-    const float highest = scores_[static_cast<std::size_t>(best())];
-    require(std::isfinite(highest), "a logit is beyond all numbers, once it was divided by the penalty");
-    for (float &score : scores_) {
-        score = (score - highest) / options_.temperature;
+float TokenSampler::tempered(float score, float highest) const {
+    return (score - highest) / options_.temperature;
+}
+
+void TokenSampler::apply_temperature(float highest) {
+    for (const std::int32_t token : candidates_) {
+        float &score = scores_[static_cast<std::size_t>(token)];
+        score = tempered(score, highest);
     }
 }
 
 // TopKLogitsWarper: ties with the k-th score stay. Only the few that may be among the top k are put in order.
-void TokenSampler::keep_top_k() {
-    const auto count = static_cast<std::size_t>(options_.top_k);
-    const bool limited = count > 0 && count < scores_.size();
-    gather(std::max(std::numeric_limits<float>::lowest(), limited ? bound_of_top(count) : impossible));
-    if (!limited || candidates_.size() <= count) {
+void TokenSampler::keep_top_k(std::size_t count) {
+    if (candidates_.size() <= count) {
         return;
     }
     const auto score = [this](std::int32_t token) { return scores_[static_cast<std::size_t>(token)]; };
@@ -144,50 +187,46 @@ void TokenSampler::keep_top_k() {
     std::transform(candidates_.begin(), candidates_.end(), ranking_.begin(), score);
     const auto last = ranking_.begin() + static_cast<std::ptrdiff_t>(count - 1);
     std::nth_element(ranking_.begin(), last, ranking_.end(), std::greater<>());
-    std::erase_if(candidates_, [&score, last](std::int32_t token) { return score(token) < *last; });
+    std::size_t kept = 0;
+    for (const std::int32_t token : candidates_) {
+        candidates_[kept] = token;
+        kept += score(token) < *last ? 0 : 1;
+    }
+    candidates_.resize(kept);
 }
 
-// What at least `count` scores reach: the count-th highest of the highest scores of groups, which take turns.
-float TokenSampler::bound_of_top(std::size_t count) {
-    const std::size_t groups = std::bit_ceil(std::max<std::size_t>(4 * count, 64));
-    if (2 * groups > scores_.size()) {
-        return impossible;
-    }
-    ranking_.assign(scores_.begin(), scores_.begin() + static_cast<std::ptrdiff_t>(groups));
-    for (std::size_t begin = groups; begin + groups <= scores_.size(); begin += groups) {
-        const float *scores = scores_.data() + begin;
-        float *highest = ranking_.data();
-        for (std::size_t group = 0; group < groups; ++group) {
-            highest[group] = scores[group] > highest[group] ? scores[group] : highest[group];
-        }
-    }
-    const auto last = ranking_.begin() + static_cast<std::ptrdiff_t>(count - 1);
-    std::nth_element(ranking_.begin(), last, ranking_.end(), std::greater<>());
-    return *last;
-}
-
-// Let those be the candidates whose score is `least` or above. Blocks without any are passed without
-// branches.
+// Let those be the candidates whose score is `least` or above. Nothing branches on a score: where there are
+// few candidates, it is hard to predict where.
 void TokenSampler::gather(float least) {
-    constexpr std::size_t block = 16;
-    candidates_.clear();
-    for (std::size_t begin = 0; begin < scores_.size(); begin += block) {
-        const std::size_t end = std::min(begin + block, scores_.size());
-        std::int32_t found = 0;
-        if (end == begin + block) {
-            for (std::size_t place = 0; place < block; ++place) {
-                found |= scores_[begin + place] >= least ? 1 : 0;
-            }
+    constexpr std::size_t width = 8;
+    const std::size_t size = scores_.size(), blocks = size / width;
+    blocks_.resize(blocks);
+    std::size_t found = 0;
+    for (std::size_t block = 0; block < blocks; ++block) {
+        const float *scores = scores_.data() + width * block;
+        std::int32_t reached = 0;
+        for (std::size_t place = 0; place < width; ++place) {
+            reached |= scores[place] >= least ? 1 : 0;
         }
-        if (found == 0 && end == begin + block) {
-            continue;
-        }
-        for (std::size_t token = begin; token < end; ++token) {
-            if (scores_[token] >= least) {
-                candidates_.push_back(static_cast<std::int32_t>(token));
-            }
+        blocks_[found] = static_cast<std::int32_t>(block);
+        found += static_cast<std::size_t>(reached);
+    }
+    candidates_.resize(width * (found + 1));
+    std::size_t count = 0;
+    const auto take = [this, least, &count](std::size_t token) {
+        candidates_[count] = static_cast<std::int32_t>(token);
+        count += scores_[token] >= least ? 1 : 0;
+    };
+    for (std::size_t place = 0; place < found; ++place) {
+        const std::size_t begin = width * static_cast<std::size_t>(blocks_[place]);
+        for (std::size_t token = begin; token < begin + width; ++token) {
+            take(token);
         }
     }
+    for (std::size_t token = width * blocks; token < size; ++token) {
+        take(token);
+    }
+    candidates_.resize(count);
 }
 
 // TopPLogitsWarper (Holtzman et al., "The curious case of neural text degeneration"): in ascending order,
@@ -223,22 +262,8 @@ double TokenSampler::weigh() {
     return total;
 }
 
-// First maximum. Blocks are compared without branches first, which is several times faster.
-std::int32_t TokenSampler::best() const {
-    constexpr std::size_t lanes = 16;
-    std::array<float, lanes> highest;
-    highest.fill(impossible);
-    std::size_t token = 0;
-    for (; token + lanes <= scores_.size(); token += lanes) {
-        for (std::size_t lane = 0; lane < lanes; ++lane) {
-            highest[lane] = scores_[token + lane] > highest[lane] ? scores_[token + lane] : highest[lane];
-        }
-    }
-    float maximum = *std::max_element(highest.begin(), highest.end());
-    for (; token < scores_.size(); ++token) {
-        maximum = std::max(maximum, scores_[token]);
-    }
-    return static_cast<std::int32_t>(std::find(scores_.begin(), scores_.end(), maximum) - scores_.begin());
+std::int32_t TokenSampler::first_of(float score) const {
+    return static_cast<std::int32_t>(std::find(scores_.begin(), scores_.end(), score) - scores_.begin());
 }
 
 // Inverse of the cumulative distribution in vocabulary order. The uniform may be exactly 1, and then

@@ -50,13 +50,16 @@ private:
     void load(std::span<const float> logits);
     void penalise_repetition();
     void forbid();
-    void apply_temperature();
-    void keep_top_k();
+    void survey(std::size_t count);
     float bound_of_top(std::size_t count);
+    float below(float bound, float highest) const;
     void gather(float least);
+    float tempered(float score, float highest) const;
+    void apply_temperature(float highest);
+    void keep_top_k(std::size_t count);
     void keep_top_p();
     double weigh();
-    std::int32_t best() const;
+    std::int32_t first_of(float score) const;
     std::int32_t draw(float uniform, double total) const;
     void remember(std::int32_t token);
 
@@ -73,6 +76,7 @@ private:
     std::vector<float> scores_;             // of every token; impossible ones are -inf
     std::vector<float> ranking_;            // scores to be put in order
     std::vector<std::int32_t> candidates_;  // tokens that may be drawn, ascending
+    std::vector<std::int32_t> blocks_;      // of scores that have candidates
     std::vector<float> weights_;            // of the candidates
 };
 
