@@ -57,7 +57,7 @@ Probabilities probabilities(TokenSampler &sampler, const Logits &logits) {
 }
 
 // Fewer logits are sampled faster than the GIL comes back when other threads wait for it.
-constexpr std::size_t unlocked_logits = 1 << 15;
+constexpr std::size_t unlocked_logits = 1 << 16;
 
 // Whoever fails gets -1, remembers nothing, and can be asked alone for the reason.
 Tokens sample_together(const std::vector<TokenSampler *> &samplers, const ManyLogits &logits,
