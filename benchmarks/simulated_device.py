@@ -93,12 +93,23 @@ class Card:
     """What takes one thing at a time, for as long as it takes: one stream of a GPU."""
 
     def __init__(self) -> None:
-        self._busy = threading.Lock()
+        self._lock = threading.Lock()
+        self._free_at = 0.0
+
+    def begin(self, milliseconds: float) -> float:
+        """Have something to do; return when it is done."""
+        with self._lock:
+            self._free_at = max(self._free_at, time.perf_counter()) + milliseconds / 1000
+            return self._free_at
 
     def work(self, milliseconds: float) -> None:
-        """Be busy."""
-        with self._busy:
-            time.sleep(milliseconds / 1000)
+        """Do something, and wait for it."""
+        wait_until(self.begin(milliseconds))
+
+
+def wait_until(moment: float) -> None:
+    """Sleep, if it is not past."""
+    time.sleep(max(0.0, moment - time.perf_counter()))
 
 
 @dataclass(frozen=True)
@@ -135,7 +146,21 @@ def _numbers(shape: tuple[int, ...]) -> np.ndarray:
     return numbers
 
 
+@dataclass(frozen=True)
 class SleepingSteps:
+    """Steps of the talker that are there at a moment."""
+
+    done_at: float
+    hidden: np.ndarray
+    logits: np.ndarray
+
+    def result(self) -> tuple[np.ndarray, np.ndarray]:
+        """Answer as `BegunSteps.result`."""
+        wait_until(self.done_at)
+        return self.hidden, self.logits
+
+
+class SleepingTalker:
     """The kernel of the talker."""
 
     most_positions = 1 << 15
@@ -153,12 +178,13 @@ class SleepingSteps:
         self._card.work(on_curve(self._costs.talker, 1))
         return _numbers((self._width,)), _numbers((self._vocabulary,))
 
-    def step_together(
+    def begin_together(
         self, state: Any, slots: Sequence[int], positions: Sequence[int], rows: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Answer as `TalkerPlan.step_together`."""
-        self._card.work(on_curve(self._costs.talker, len(slots)))
-        return _numbers((len(slots), self._width)), _numbers((len(slots), self._vocabulary))
+    ) -> SleepingSteps:
+        """Answer as `TalkerPlan.begin_together`."""
+        done_at = self._card.begin(on_curve(self._costs.talker, len(slots)))
+        shapes = (len(slots), self._width), (len(slots), self._vocabulary)
+        return SleepingSteps(done_at, _numbers(shapes[0]), _numbers(shapes[1]))
 
 
 class SleepingPlan:
@@ -245,7 +271,7 @@ class SimulatedGpu:
         known = talker.__dict__.get("simulated")
         if known is None:
             file = talker._file
-            steps: Any = SleepingSteps(
+            steps: Any = SleepingTalker(
                 self._card(talker.engine), self._costs, file.vocabulary, file.talker.width
             )
             known = talker.__dict__["simulated"] = KernelTalker(steps)

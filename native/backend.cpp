@@ -150,7 +150,7 @@ Backend::Backend(std::shared_ptr<Backend> first, int aside)
     first_ = std::move(first);
     if (!is_cpu_)
         return;
-    std::lock_guard rests(first_->compute_mutex());  // a run of the first one has all threads so far
+    std::lock_guard rests(first_->turn());  // a run of the first one has all threads so far
     std::lock_guard lock(first_->share_mutex_);
     if (first_->share_)
         throw std::invalid_argument("there is a second backend already");
@@ -199,7 +199,7 @@ std::shared_ptr<ThreadShare> Backend::thread_share() const {
 void Backend::rest() {
     if (!is_cpu_)
         return;
-    const std::unique_lock idle(compute_mutex_, std::try_to_lock);
+    const std::unique_lock idle(turn_, std::try_to_lock);
     if (idle)
         use_threads(1);
 }

@@ -15,6 +15,7 @@
 #include "scratch.hpp"
 #include "thread_governor.hpp"
 #include "thread_share.hpp"
+#include "turn.hpp"
 
 struct ggml_threadpool;
 
@@ -86,11 +87,11 @@ public:
     ggml_status start(ggml_cgraph *graph);
 
     // Idle threads poll for the next graph; this ends that until there is one, when other threads have work.
-    // Not to be called by who holds the mutex below.
+    // Not to be called by who has the turn below.
     void rest();
 
     // One graph at a time runs on a backend.
-    std::mutex &compute_mutex() { return compute_mutex_; }
+    Turn &turn() { return turn_; }
     // Where it computes.
     Scratch &scratch() { return *scratch_; }
 
@@ -127,7 +128,7 @@ private:
     std::shared_ptr<ThreadShare> share_;  // of the CPU, where there are two
     std::shared_ptr<Backend> first_;      // of a second one
     std::vector<ggml_backend_buffer_type_t> matrix_buffer_types_;
-    std::mutex compute_mutex_;
+    Turn turn_;
     std::optional<Scratch> scratch_;  // goes before the device does
 };
 

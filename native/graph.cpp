@@ -154,7 +154,7 @@ void Program::set_inputs(const std::vector<Input> &inputs) {
 void Program::run(const std::vector<Input> &inputs, const std::vector<Output> &outputs) {
     check_ids(inputs);
     Backend &backend = context_->backend();
-    std::lock_guard lock(backend.compute_mutex());
+    std::lock_guard lock(backend.turn());
     take_scratch();
     set_inputs(inputs);
     check_status(backend.start(graph_), backend);
@@ -169,7 +169,7 @@ std::vector<NodeTime> Program::profile(const std::vector<Input> &inputs) {
     using Clock = std::chrono::steady_clock;
     check_ids(inputs);
     Backend &backend = context_->backend();
-    std::lock_guard lock(backend.compute_mutex());
+    std::lock_guard lock(backend.turn());
     take_scratch();
     set_inputs(inputs);
     ggml_backend_synchronize(backend.handle());
@@ -302,22 +302,22 @@ std::vector<std::string> State::names() const {
 }
 
 void State::zero() {
-    std::lock_guard lock(backend_->compute_mutex());
+    std::lock_guard lock(backend_->turn());
     ggml_backend_buffer_clear(buffer_.get(), 0);
 }
 
 void State::read(const std::string &name, void *data, size_t bytes) const {
-    std::lock_guard lock(backend_->compute_mutex());
+    std::lock_guard lock(backend_->turn());
     ggml_backend_tensor_get(find(name), data, 0, bytes);
 }
 
 void State::write(const std::string &name, const void *data, size_t bytes) {
-    std::lock_guard lock(backend_->compute_mutex());
+    std::lock_guard lock(backend_->turn());
     ggml_backend_tensor_set(find(name), data, 0, bytes);
 }
 
 void State::copy_from(const State &other) {
-    std::lock_guard lock(backend_->compute_mutex());
+    std::lock_guard lock(backend_->turn());
     for (const auto &[name, tensor] : tensors_) {
         ggml_tensor *source = other.find(name);
         if (!ggml_are_same_shape(source, tensor) || source->type != tensor->type) {

@@ -120,7 +120,7 @@ PredictorPlan::PredictorPlan(std::shared_ptr<Backend> backend, std::shared_ptr<c
         throw std::invalid_argument(file->path() + ": the predictor's kernel does not know these weights");
     kind_ = *kind;
     model_.sizes = sizes;
-    std::lock_guard lock(backend_->compute_mutex());
+    std::lock_guard lock(backend_->turn());
     try {
         machine_ = open_machine(*backend_, emulation);
         load(*file, scope, rope_theta);
@@ -335,7 +335,7 @@ void PredictorPlan::expand(const float *inputs, const std::vector<FrameDraw> &dr
                            float *sums, float *logits) {
     const int64_t width = sizes().talker_width, others = sizes().codebooks - 1;
     const int64_t count = static_cast<int64_t>(draws.size());
-    std::lock_guard lock(backend_->compute_mutex());
+    std::lock_guard lock(backend_->turn());
     if (failed_)
         throw DeviceError("the code predictor failed before");
     try {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "rotations.hpp"
 
@@ -106,14 +107,15 @@ void TalkerBatchPlan::have_rotation(int positions) {
     step_.rotation = upload(table);
 }
 
-void TalkerBatchPlan::step(const KeptSlots &kept, const NewPositions &positions) {
+void TalkerBatchPlan::begin(const KeptSlots &kept, const NewPositions &positions) {
     have_rotation(*std::max_element(positions.positions, positions.positions + positions.count) + 1);
     const int width = model_.sizes.width, vocabulary = model_.sizes.vocabulary;
     for (int first = 0; first < positions.count; first += most_columns_) {
         const int64_t before = first;
-        run_part(kept, {std::min(positions.count - first, most_columns_), positions.slots + first,
-                        positions.positions + first, positions.rows + before * width,
-                        positions.hidden + before * width, positions.logits + before * vocabulary});
+        finish();
+        begin_part(kept, {std::min(positions.count - first, most_columns_), positions.slots + first,
+                          positions.positions + first, positions.rows + before * width,
+                          positions.hidden + before * width, positions.logits + before * vocabulary});
     }
 }
 
@@ -151,7 +153,7 @@ BatchStep TalkerBatchPlan::describe(const KeptSlots &kept, const NewPositions &p
     return step;
 }
 
-void TalkerBatchPlan::run_part(const KeptSlots &kept, const NewPositions &part) {
+void TalkerBatchPlan::begin_part(const KeptSlots &kept, const NewPositions &part) {
     const Sizes &sizes = model_.sizes;
     const int columns = rounded_columns(part.count);
     const BatchStep step = describe(kept, part, columns);
@@ -160,9 +162,17 @@ void TalkerBatchPlan::run_part(const KeptSlots &kept, const NewPositions &part) 
     machine_.upload(request_, host_request_, rows_at_ + static_cast<size_t>(width) * sizeof(float));
     runner_->run(model_, step);
     machine_.download(host_answer_, answer_, static_cast<size_t>(width + vocabulary) * sizeof(float));
+    under_way_ = part;
+}
+
+void TalkerBatchPlan::finish() {
+    const NewPositions part = std::exchange(under_way_, {});
+    if (part.count == 0)
+        return;
     machine_.finish();
-    std::copy_n(host_answer_, static_cast<int64_t>(part.count) * sizes.width, part.hidden);
-    std::copy_n(host_answer_ + width, static_cast<int64_t>(part.count) * sizes.vocabulary, part.logits);
+    const int64_t width = model_.sizes.width, vocabulary = model_.sizes.vocabulary;
+    std::copy_n(host_answer_, part.count * width, part.hidden);
+    std::copy_n(host_answer_ + rounded_columns(part.count) * width, part.count * vocabulary, part.logits);
 }
 
 }  // namespace ggtts

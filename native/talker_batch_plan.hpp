@@ -31,12 +31,15 @@ public:
     TalkerBatchPlan(predictor::Machine &machine, std::unique_ptr<talker::batch::BatchRunner> runner,
                     const talker::Model &model, const std::vector<float> &lifts, float rope_theta);
 
-    // Computes them, as many at once as the device takes. Throws std::runtime_error where it fails.
-    void step(const KeptSlots &kept, const NewPositions &positions);
+    // Begins to compute them, as many at once as the device takes; those are under way on return. Throws
+    // std::runtime_error where it fails.
+    void begin(const KeptSlots &kept, const NewPositions &positions);
+    // Waits for what is under way, and fills in what is asked for. Throws as `begin` does.
+    void finish();
 
 private:
     void allocate_buffers(const std::vector<float> &lifts);
-    void run_part(const KeptSlots &kept, const NewPositions &part);
+    void begin_part(const KeptSlots &kept, const NewPositions &part);
     talker::batch::BatchStep describe(const KeptSlots &kept, const NewPositions &part, int columns);
     int describe_columns(const KeptSlots &kept, const NewPositions &part, int columns);
     void have_rotation(int positions);
@@ -57,6 +60,7 @@ private:
     size_t each_at_ = 0, caches_at_ = 0, rows_at_ = 0;
     uint8_t *request_ = nullptr, *host_request_ = nullptr;
     float *answer_ = nullptr, *host_answer_ = nullptr;
+    NewPositions under_way_{};
 };
 
 }  // namespace ggtts

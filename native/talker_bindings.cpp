@@ -5,7 +5,9 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -24,7 +26,7 @@ using Numbers = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device
 using Rows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 nb::ndarray<nb::numpy, float> new_rows(size_t rows, int size) {
-    auto *memory = new float[rows * static_cast<size_t>(size)]();
+    auto *memory = new float[rows * static_cast<size_t>(size)];
     nb::capsule owner(memory, [](void *pointer) noexcept { delete[] static_cast<float *>(pointer); });
     return nb::ndarray<nb::numpy, float>(memory, {rows, static_cast<size_t>(size)}, owner);
 }
@@ -46,20 +48,70 @@ nb::tuple step(TalkerPlan &plan, const State &state, int slot, int position, con
     return nb::make_tuple(hidden, logits);
 }
 
-nb::tuple step_together(TalkerPlan &plan, const State &state, const Numbers &slots, const Numbers &positions,
-                        const Rows &rows) {
+// Steps that a plan has begun. It outlives neither the plan nor the state: it has them.
+class BegunSteps {
+public:
+    BegunSteps(nb::handle plan, nb::handle state, size_t count)
+        : plan_(nb::borrow(plan)),
+          state_(nb::borrow(state)),
+          hidden_(new_rows(count, this->plan().sizes().width)),
+          logits_(new_rows(count, this->plan().sizes().vocabulary)) {}
+    BegunSteps(const BegunSteps &) = delete;
+    BegunSteps &operator=(const BegunSteps &) = delete;
+    ~BegunSteps() {
+        try {
+            finish();
+        } catch (const std::exception &) {
+            // Nobody asked for it.
+        }
+    }
+
+    void begin(const Numbers &slots, const Numbers &positions, const Rows &rows) {
+        const auto &state = nb::cast<const State &>(state_);
+        const NewPositions wanted{static_cast<int>(slots.shape(0)),
+                                  slots.data(),
+                                  positions.data(),
+                                  rows.data(),
+                                  hidden_.data(),
+                                  logits_.data()};
+        TalkerPlan &plan = this->plan();
+        nb::gil_scoped_release release;
+        steps_ = plan.begin_together(state, wanted);
+    }
+
+    nb::tuple result() {
+        finish();
+        return nb::make_tuple(hidden_, logits_);
+    }
+
+private:
+    TalkerPlan &plan() const { return nb::cast<TalkerPlan &>(plan_); }
+
+    void finish() {
+        if (steps_ == nullptr)
+            return;
+        TalkerPlan &plan = this->plan();
+        nb::gil_scoped_release release;
+        const auto steps = std::exchange(steps_, nullptr);
+        plan.finish_together(*steps);
+    }
+
+    nb::object plan_, state_;
+    nb::ndarray<nb::numpy, float> hidden_, logits_;
+    std::shared_ptr<StepsUnderWay> steps_;
+};
+
+std::unique_ptr<BegunSteps> begin_together(nb::handle_t<TalkerPlan> self, nb::handle_t<State> state,
+                                           const Numbers &slots, const Numbers &positions, const Rows &rows) {
+    const auto &plan = nb::cast<const TalkerPlan &>(self);
     const size_t count = slots.shape(0);
     if (positions.shape(0) != count || rows.shape(0) != count ||
         rows.shape(1) != static_cast<size_t>(plan.sizes().width))
         throw std::invalid_argument("a step takes a slot, a position and a row of " +
                                     std::to_string(plan.sizes().width) + " values for each");
-    auto hidden = new_rows(count, plan.sizes().width), logits = new_rows(count, plan.sizes().vocabulary);
-    {
-        nb::gil_scoped_release release;
-        plan.step_together(state, {static_cast<int>(count), slots.data(), positions.data(), rows.data(),
-                                   hidden.data(), logits.data()});
-    }
-    return nb::make_tuple(hidden, logits);
+    auto begun = std::make_unique<BegunSteps>(self, state, count);
+    begun->begin(slots, positions, rows);
+    return begun;
 }
 
 }  // namespace
@@ -97,9 +149,11 @@ void bind_talker(nb::module_ &module) {
              "added to a slot of the state.")
         .def("prepare_together", &TalkerPlan::prepare_together, nb::call_guard<nb::gil_scoped_release>(),
              "Takes memory for steps of several slots; tells whether there can be such.")
-        .def("step_together", &step_together, "state"_a, "slots"_a, "positions"_a, "rows"_a,
-             "rows [count, width] at positions of some slots, none twice -> states [count, width], logits "
-             "[count, vocabulary].");
+        .def("begin_together", &begin_together, "state"_a, "slots"_a, "positions"_a, "rows"_a,
+             "Begins to add rows [count, width] at positions of some slots, none twice.");
+    nb::class_<BegunSteps>(module, "BegunSteps", "Steps of a talker that a device takes meanwhile.")
+        .def("result", &BegunSteps::result,
+             "Waits for states [count, width] and logits [count, vocabulary].");
 }
 
 }  // namespace ggtts

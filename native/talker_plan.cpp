@@ -100,7 +100,7 @@ TalkerPlan::TalkerPlan(const std::shared_ptr<Weights> &weights, const std::strin
     kind_ = *kind;
     model_.sizes = sizes;
     Backend &backend = *weights->backend();
-    std::lock_guard lock(backend.compute_mutex());
+    std::lock_guard lock(backend.turn());
     try {
         open(backend, emulation);
         load(scope, emulation != nullptr);
@@ -327,7 +327,7 @@ Step TalkerPlan::describe_step(const State &state, int slot, int position, const
 
 void TalkerPlan::step(const State &state, int slot, int position, const float *row, float *hidden,
                       float *logits) {
-    std::lock_guard lock(weights_->backend()->compute_mutex());
+    std::lock_guard lock(weights_->backend()->turn());
     if (failed_)
         throw DeviceError("the talker's kernel failed before");
     const Step step = describe_step(state, slot, position, row);
@@ -358,7 +358,7 @@ std::vector<float> TalkerPlan::lifts() const {
 }
 
 bool TalkerPlan::prepare_together() {
-    std::lock_guard lock(weights_->backend()->compute_mutex());
+    std::lock_guard lock(weights_->backend()->turn());
     if (batch_ != nullptr || batch_runner_ == nullptr)
         return batch_ != nullptr;
     try {
@@ -373,12 +373,13 @@ bool TalkerPlan::prepare_together() {
     return true;
 }
 
-void TalkerPlan::step_together(const State &state, const NewPositions &positions) {
+std::shared_ptr<StepsUnderWay> TalkerPlan::begin_together(const State &state, const NewPositions &positions) {
     if (!prepare_together())
         throw std::invalid_argument("the talker's kernel adds one position at a time here");
+    auto steps = std::make_shared<StepsUnderWay>();
     if (positions.count == 0)
-        return;
-    std::lock_guard lock(weights_->backend()->compute_mutex());
+        return steps;
+    std::lock_guard lock(weights_->backend()->turn());
     if (failed_)
         throw DeviceError("the talker's kernel failed before");
     const auto [least, most] = std::minmax_element(positions.slots, positions.slots + positions.count);
@@ -387,11 +388,26 @@ void TalkerPlan::step_together(const State &state, const NewPositions &positions
     for (int i = 0; i < positions.count; ++i)
         check_position(positions.positions[i], kept.capacity);
     try {
-        batch_->step(kept, positions);
+        batch_->begin(kept, positions);
     } catch (const std::runtime_error &error) {
         failed_ = true;
         throw DeviceError(error.what());
     }
+    weights_->backend()->turn().leave([this, steps] {
+        try {
+            batch_->finish();
+        } catch (const std::runtime_error &error) {
+            failed_ = true;
+            steps->error = std::make_exception_ptr(DeviceError(error.what()));
+        }
+    });
+    return steps;
+}
+
+void TalkerPlan::finish_together(const StepsUnderWay &steps) {
+    std::lock_guard lock(weights_->backend()->turn());
+    if (steps.error)
+        std::rethrow_exception(steps.error);
 }
 
 }  // namespace ggtts

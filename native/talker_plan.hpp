@@ -4,6 +4,7 @@
 
 #include <talker_runner.hpp>
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,11 @@
 #include "talker_batch_plan.hpp"
 
 namespace ggtts {
+
+// What `begin_together` began.
+struct StepsUnderWay {
+    std::exception_ptr error;  // why it failed, once it was finished
+};
 
 class TalkerPlan {
 public:
@@ -43,8 +49,11 @@ public:
     // float32, nor on every device. Throws DeviceError where memory ends, once: it has none then, either.
     bool prepare_together();
     // The same as `step` for positions of several slots, none of them twice. Bits differ from those of `step`
-    // by rounding, but do not depend on the other positions.
-    void step_together(const State &state, const NewPositions &positions);
+    // by rounding, but do not depend on the other positions. It is under way on return: until it was
+    // finished, the state and what is to be filled have to be there.
+    std::shared_ptr<StepsUnderWay> begin_together(const State &state, const NewPositions &positions);
+    // Waits for it. Throws DeviceError where it failed.
+    void finish_together(const StepsUnderWay &steps);
 
 private:
     struct Group;

@@ -34,6 +34,23 @@ class TalkerSizes:
         return _native.TalkerSizes(**vars(self))
 
 
+class BegunSteps:
+    """Positions that a device computes meanwhile. Whatever is next on that device waits for them."""
+
+    def __init__(self, native: _native.BegunSteps) -> None:
+        """See `TalkerPlan.begin_together`."""
+        self._native = native
+
+    def result(self) -> tuple[FloatArray, FloatArray]:
+        """Wait for the normed last states [slots, width] and the logits [slots, vocabulary].
+
+        Raises:
+            EngineError: the device failed.
+        """
+        with native_failures():
+            return self._native.result()
+
+
 class TalkerPlan:
     """Memory of the kernel, which shares matrices, keys and values with the programs of the same weights.
 
@@ -107,10 +124,10 @@ class TalkerPlan:
         with native_failures():
             return self._plan.prepare_together()
 
-    def step_together(
+    def begin_together(
         self, state: _native.State, slots: Sequence[int], positions: Sequence[int], rows: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Compute one more position of each of some slots; bits do not depend on the other ones.
+    ) -> BegunSteps:
+        """Begin to compute one more position of each of some slots; bits do not depend on the other ones.
 
         Args:
             state: keys and values of `SlotCache`.
@@ -118,12 +135,17 @@ class TalkerPlan:
             positions: how many positions each of them has.
             rows: the inputs, [slots, width].
 
-        Returns:
-            The normed last states [slots, width] and the logits [slots, vocabulary].
-
         Raises:
             EngineError: the device failed.
         """
         which, where = np.asarray(slots, np.int32), np.asarray(positions, np.int32)
         with native_failures():
-            return self._plan.step_together(state, which, where, np.ascontiguousarray(rows, np.float32))
+            return BegunSteps(
+                self._plan.begin_together(state, which, where, np.ascontiguousarray(rows, np.float32))
+            )
+
+    def step_together(
+        self, state: _native.State, slots: Sequence[int], positions: Sequence[int], rows: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute one more position of each of some slots: `begin_together`, and `BegunSteps.result`."""
+        return self.begin_together(state, slots, positions, rows).result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine import sums_of_rows
+from ..errors import EngineError
 from ..speech.calls import UNFINISHED, Call, Stage, Unfinished
 from ..speech.stream import Cancelled
 from ..speech.timings import Stopwatch
@@ -20,8 +21,9 @@ from .code_predictor_batch import predictor_batch
 from .expanded_frame import ExpandedFrame
 from .frames import Clock, FrameLine, first_codes
 from .kernel_predictor import FrameBatch
+from .steps_under_way import StepsUnderWay, TalkerSlot
 from .talker import Talker, TalkerStep
-from .talker_batch import Prefill, TalkerBatch, TalkerSlot
+from .talker_batch import Prefill, TalkerBatch
 
 FloatArray = NDArray[np.float32]
 
@@ -82,6 +84,37 @@ class PrefillStage(Stage[Prefill, TalkerStep]):
             self._seconds = clock.lap()
 
 
+class Ahead:
+    """What the talker will say to some lines.
+
+    Attributes:
+        lines: those that hear it, if they still want to.
+        steps: of their slots.
+        places: which line is in which row.
+    """
+
+    def __init__(self, lines: list[FrameLine], steps: StepsUnderWay) -> None:
+        self.lines, self.steps = lines, steps
+        self.places = {line: place for place, line in enumerate(lines)}
+
+    def heard_by(self, lines: Sequence[FrameLine]) -> tuple[FloatArray, FloatArray]:
+        """Return logits and hidden states of the first of some lines, as many as hear them in the order of rows.
+
+        Those who are not there may come back, and find theirs as `FrameLine.heard`.
+
+        Raises:
+            EngineError: the device failed.
+        """
+        logits, hiddens = self.steps.result()
+        if lines == self.lines:
+            return logits, hiddens
+        left = dict(self.places)
+        places = [left.pop(line) for line in lines if line in self.places]
+        for line, place in left.items():
+            line.heard = TalkerStep(logits[place].copy(), hiddens[place].copy())
+        return logits[places], hiddens[places]
+
+
 class FrameStage(Stage[NextFrames, None]):
     """The next frames of all: one run of the talker, one draw of first codes, one run of the code predictor.
 
@@ -94,15 +127,24 @@ class FrameStage(Stage[NextFrames, None]):
 
     def __init__(self, talker: TalkerBatch, predictor: FrameBatch) -> None:
         self._talker, self._predictor = talker, predictor
+        self._ahead: Ahead | None = None
         self.seconds = 0.0
         self.talker_seconds = self.predictor_seconds = 0.0
+
+    def pick(self, waiting: Sequence[Call[NextFrames, None]]) -> list[Call[NextFrames, None]]:
+        """Return all of them: in front those whose steps are under way, in their order."""
+        if self._ahead is None:
+            return list(waiting)
+        places = self._ahead.places
+        return sorted(waiting, key=lambda call: places.get(call.argument.line, len(places)))
 
     def run(self, arguments: Sequence[NextFrames]) -> list[BaseException | Unfinished | None]:
         """Make a frame for each utterance that goes on."""
         clock = Clock()
         lines = [asked.line for asked in arguments]
+        ahead = self._ahead
         logits, hiddens = self._heard(arguments, lines)
-        talker_seconds = clock.lap()
+        talker_seconds = clock.lap() if ahead is None else ahead.steps.seconds
         self.talker_seconds += talker_seconds
         firsts = first_codes(lines, logits)
         answers: list[BaseException | Unfinished | None] = [
@@ -120,6 +162,7 @@ class FrameStage(Stage[NextFrames, None]):
             predictor_seconds = clock.lap()
             self.predictor_seconds += predictor_seconds
             self.seconds = talker_seconds + drawing_seconds + predictor_seconds
+            self._begin_next([arguments[place] for place in going], expanded)
             for place, made in zip(going, expanded, strict=True):
                 answers[place] = _taken(lines[place], made, hiddens[place])
         return answers
@@ -136,10 +179,38 @@ class FrameStage(Stage[NextFrames, None]):
         known = hiddens if len(going) == len(lines) else hiddens[going]
         return self._predictor.expand(known, [firsts[place] for place in going], choices)  # type: ignore[misc]
 
+    def _begin_next(
+        self, arguments: Sequence[NextFrames], expanded: Sequence[ExpandedFrame | Exception]
+    ) -> None:
+        """Let the talker hear the frames that were made, before anybody else does, where a device works beside.
+
+        Whoever has heard enough of speech then will not hear what the talker says to it.
+        """
+        if not self._talker.works_beside:
+            return
+        going = [
+            (asked, made.embedding, text)
+            for asked, made in zip(arguments, expanded, strict=True)
+            if isinstance(made, ExpandedFrame) and (text := asked.line.following_text) is not None
+        ]
+        if len(going) > 1:  # one alone is sooner done than begun
+            follow, frames, texts = zip(*going, strict=True)
+            with suppress(EngineError):  # which the next step meets, too
+                steps = self._talker.begin([asked.slot for asked in follow], sums_of_rows(frames, texts))
+                self._ahead = steps and Ahead([asked.line for asked in follow], steps)
+
     def _heard(
         self, arguments: Sequence[NextFrames], lines: Sequence[FrameLine]
     ) -> tuple[FloatArray, FloatArray]:
         """Return what the talker says to each: logits [n, vocabulary] and hidden states [n, width]."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            found = ahead.heard_by(lines)
+            count = len(found[0])
+            if count == len(lines):
+                return found
+            rest = self._heard(arguments[count:], lines[count:])
+            return np.concatenate([found[0], rest[0]]), np.concatenate([found[1], rest[1]])
         later = [place for place, line in enumerate(lines) if line.heard is None]
         if len(later) == len(lines):
             return self._decoded(arguments)

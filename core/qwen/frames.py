@@ -90,6 +90,11 @@ class FrameLine(ABC):
     before: FloatArray
     text: FloatArray
 
+    @property
+    @abstractmethod
+    def following_text(self) -> FloatArray | None:
+        """The row of text [width] that goes with the next frame, None if surely no other frame follows that one."""
+
     @abstractmethod
     def take(self, made: ExpandedFrame, hidden: FloatArray) -> bool:
         """Take the next frame, made from the talker's normed state `hidden` [width]; tell whether that is all for now.

@@ -172,6 +172,13 @@ class Utterance(FrameLine):
         finally:
             self._listen = None  # it knows who listens, who may know this utterance
 
+    @property
+    def following_text(self) -> FloatArray | None:
+        """The row of text that goes with the next frame, if another one may follow."""
+        if self.frame + 1 >= self._max_frames or self._session.full:
+            return None
+        return self._prompt.text_row(self.frame)
+
     def take(self, made: ExpandedFrame, hidden: FloatArray) -> bool:
         """Take the next frame."""
         frame, codes = self.frame, made.codes

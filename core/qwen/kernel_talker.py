@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine import State, Weights
-from ..engine.talker_plan import TalkerPlan, TalkerSizes
+from ..engine.talker_plan import BegunSteps, TalkerPlan, TalkerSizes
 from ..errors import EngineError
 from ..formats.qwen import TalkerFile
 from ..nn.config import USUAL, TransformerConfig
@@ -76,8 +76,8 @@ class KernelTalker:
             _logger.warning("%s: several utterances go on without the kernel, and slower", error)
             return False
 
-    def step_together(
+    def begin_together(
         self, state: State, slots: Sequence[int], positions: Sequence[int], rows: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Add one position to each of some slots of keys and values; see `TalkerPlan.step_together`."""
-        return self._plan.step_together(state, slots, positions, rows)
+    ) -> BegunSteps:
+        """Begin to add one position to each of some slots of keys and values; see `TalkerPlan.begin_together`."""
+        return self._plan.begin_together(state, slots, positions, rows)

@@ -14,6 +14,7 @@ from ..errors import EngineError
 from ..nn.buckets import groups_of_kin, power_of_two, prompt_bucket, rounded_by_half
 from ..nn.slot_cache import SlotCache
 from .program_shelf import ProgramShelf
+from .steps_under_way import StepsUnderWay, TalkerSlot
 from .talker import FRAMES_AT_FIRST, Talker, TalkerStep, padded
 
 FloatArray = NDArray[np.float32]
@@ -29,17 +30,6 @@ PAIRS_AT_ONCE = 8
 """How many utterances move in one run, at most."""
 
 _logger = logging.getLogger("ggtts.qwen")
-
-
-class TalkerSlot:
-    """The place of one utterance in a batch.
-
-    Attributes:
-        number: of its slot in the cache, which changes as others come and go; -1 once it was given back.
-    """
-
-    def __init__(self, number: int) -> None:
-        self.number = number
 
 
 @dataclass(frozen=True)
@@ -73,6 +63,7 @@ class TalkerBatch:
         self._cache = SlotCache(talker.engine, talker.config, kv_type, limit=talker.context_length or None)
         self._residents: list[TalkerSlot | None] = []  # by slot of the cache
         self._programs = ProgramShelf(LASTING_PROGRAMS if self._lasting else STEP_PROGRAMS)
+        self._under_way: StepsUnderWay | None = None
 
     @property
     def programs_built(self) -> int:
@@ -140,6 +131,7 @@ class TalkerBatch:
             ValueError: a prompt is longer than the context of the model.
             EngineError: the device has not enough memory.
         """
+        self._settle()
         lengths = [len(one.prompt) for one in prompts]
         self._make_room(
             len(self._residents),  # those who are here and did not begin will soon
@@ -165,6 +157,7 @@ class TalkerBatch:
 
     def _begin(self, slot: TalkerSlot, tokens: int, frames: int) -> int:
         """Make room for a sequence in a slot, and return the number of the slot."""
+        self._settle()
         number = self._number(slot)
         self._make_room(number + 1, self._talker.positions_at_first(tokens, frames))
         self._cache.reset(number)
@@ -184,31 +177,61 @@ class TalkerBatch:
 
         Raises:
             ValueError: the context of one is full.
-            EngineError: the device has not enough memory.
+            EngineError: the device failed or has not enough memory.
         """
-        for slot in slots:
-            self._make_room_for_step(self._number(slot))
-        arrays = self._kernel_step([slot.number for slot in slots], rows)
-        if arrays is None:
-            if not self._stand_close(slots):
-                self._bring_forward(slots)
-            arrays = self._steps_together([slot.number for slot in slots], rows)
+        arrays = self._lone_step(slots[0], rows[0]) if len(slots) == 1 else None
+        if arrays is not None:
+            return arrays
+        under_way = self.begin(slots, rows)
+        if under_way is not None:
+            return under_way.result()
+        self._make_room_for_steps([self._number(slot) for slot in slots])
+        if not self._stand_close(slots):
+            self._bring_forward(slots)
+        arrays = self._steps_together([slot.number for slot in slots], rows)
         for slot in slots:
             self._cache.advance(slot.number, 1)
         return arrays
 
-    def _kernel_step(self, numbers: Sequence[int], rows: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """Return the steps of some slots where a kernel computes them, wherever they stand."""
-        kernel, lengths = self._talker.kernel, [self._cache.lengths[number] for number in numbers]
-        if kernel is None:
+    @property
+    def works_beside(self) -> bool:
+        """Whether steps of several slots can be under way on the device while its host does something else."""
+        return self._talker.kernel is not None and self._talker.kernel.takes_several
+
+    def begin(self, slots: Sequence[TalkerSlot], rows: FloatArray) -> StepsUnderWay | None:
+        """Do as `decode_arrays` and let them be under way, where steps can be; None where they cannot.
+
+        Whatever comes next on these slots waits for them.
+        """
+        kernel = self._talker.kernel
+        if kernel is None or not kernel.takes_several:
             return None
-        if len(numbers) == 1 and kernel.takes(lengths[0]):
-            hidden, logits = kernel.step(self._cache.state, numbers[0], lengths[0], rows[0])
-            return logits[None], hidden[None]
-        if not kernel.takes_several:
+        self._settle()
+        numbers = [self._number(slot) for slot in slots]
+        self._make_room_for_steps(numbers)
+        cache = self._cache
+        begun = kernel.begin_together(
+            cache.state, numbers, [cache.lengths[number] for number in numbers], rows
+        )
+        self._under_way = StepsUnderWay(begun, slots, cache)
+        return self._under_way
+
+    def _settle(self) -> None:
+        """Wait for what is under way."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.wait()
+
+    def _lone_step(self, slot: TalkerSlot, row: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Return the step of one slot where a kernel computes it."""
+        self._settle()
+        kernel, number = self._talker.kernel, self._number(slot)
+        if kernel is None or not kernel.takes(self._cache.lengths[number]):
             return None
-        hidden, logits = kernel.step_together(self._cache.state, numbers, lengths, rows)
-        return logits, hidden
+        self._make_room_for_steps([number])
+        hidden, logits = kernel.step(self._cache.state, number, self._cache.lengths[number], row)
+        self._cache.advance(number, 1)
+        return logits[None], hidden[None]
 
     def _steps_together(self, numbers: Sequence[int], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the steps of some slots, which are the first ones in some order or stand close, in that order."""
@@ -224,6 +247,7 @@ class TalkerBatch:
 
     def clear(self) -> None:
         """Let go of memory and programs. Nobody may have begun a sequence."""
+        self._settle()
         self._cache.clear()
         self._programs.clear()
 
@@ -262,12 +286,17 @@ class TalkerBatch:
             return False
         return True
 
-    def _make_room_for_step(self, number: int) -> None:
-        """Have room for one more position in a slot."""
-        needed = self._cache.lengths[number] + 1
-        if self._lasting and needed > self._cache.capacity and self._cache.room(number) != 0:
-            self._make_room(self._cache.slots, needed)
-        self._cache.reserve(number, 1)
+    def _make_room_for_steps(self, numbers: Sequence[int]) -> None:
+        """Have room for one more position in each of some slots."""
+        cache = self._cache
+        longest = max(cache.lengths[number] for number in numbers)
+        if longest < cache.capacity and (self.limit is None or longest < self.limit):
+            return
+        for number in numbers:
+            needed = cache.lengths[number] + 1
+            if self._lasting and needed > cache.capacity and cache.room(number) != 0:
+                self._make_room(cache.slots, needed)
+            cache.reserve(number, 1)
 
     def _number(self, slot: TalkerSlot) -> int:
         if slot.number < 0:
