@@ -13,12 +13,11 @@ from ggtts.core.qwen.batch import FrameStage, PrefillStage
 from ggtts.core.qwen.code_predictor_batch import CodePredictorBatch
 from ggtts.core.qwen.codec_stage import CodecStage
 from ggtts.core.qwen.kernel_predictor import KernelBatch
-from ggtts.core.qwen.talker_batch import TalkerBatch
 from ggtts.core.speech.lockstep import Lockstep
 
 WATCHED: list[tuple[str, type, str]] = [
     ("prefill", PrefillStage, "run"),
-    ("talker", TalkerBatch, "decode_arrays"),
+    ("talker", FrameStage, "_heard"),
     ("predictor", CodePredictorBatch, "expand"),
     ("predictor", KernelBatch, "expand"),
     ("codec", CodecStage, "run"),

@@ -197,7 +197,7 @@ class FrameStage(Stage[NextFrames, None]):
             follow, frames, texts = zip(*going, strict=True)
             with suppress(EngineError):  # which the next step meets, too
                 steps = self._talker.begin([asked.slot for asked in follow], sums_of_rows(frames, texts))
-                self._ahead = steps and Ahead([asked.line for asked in follow], steps)
+                self._ahead = None if steps is None else Ahead([asked.line for asked in follow], steps)
 
     def _heard(
         self, arguments: Sequence[NextFrames], lines: Sequence[FrameLine]
