@@ -133,10 +133,15 @@ class FrameStage(Stage[NextFrames, None]):
 
     def pick(self, waiting: Sequence[Call[NextFrames, None]]) -> list[Call[NextFrames, None]]:
         """Return all of them: in front those whose steps are under way, in their order."""
-        if self._ahead is None:
+        ahead = self._ahead
+        if ahead is None or [call.argument.line for call in waiting] == ahead.lines:
             return list(waiting)
-        places = self._ahead.places
+        places = ahead.places
         return sorted(waiting, key=lambda call: places.get(call.argument.line, len(places)))
+
+    def clear(self) -> None:
+        """Let go of what is under way, when no utterance goes on."""
+        self._ahead = None
 
     def run(self, arguments: Sequence[NextFrames]) -> list[BaseException | Unfinished | None]:
         """Make a frame for each utterance that goes on."""
@@ -286,6 +291,7 @@ class Batch:
 
     def clear(self) -> None:
         """Let go of memory and programs, when no session is lent."""
+        self.frames.clear()
         self.talker.clear()
         self.predictor.clear()
 
