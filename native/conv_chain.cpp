@@ -74,7 +74,7 @@ ggml_type ConvChain::number_type() const {
 }
 
 void ConvChain::add(const ChainLayer &layer) {
-    std::lock_guard lock(backend_->compute_mutex());
+    std::lock_guard lock(backend_->turn());
     std::vector<Link> links = links_;
     append(links, {shape_of(layer, kind_), layer.trunk});
     Layer &shape = links.back().layer;
@@ -140,7 +140,7 @@ void ConvChain::run(const State &x, int time, const State &memory, const std::ve
     require(input->type == number_type() && ggml_nelements(input) >= inputs() * time * streams,
             "the inputs are too few, or of another type");
     std::vector<void *> kept = memories(memory, lanes);
-    std::lock_guard lock(backend_->compute_mutex());
+    std::lock_guard lock(backend_->turn());
     if (failed_)
         throw DeviceError("the kernels of convolutions failed before");
     try {

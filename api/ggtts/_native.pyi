@@ -551,3 +551,29 @@ class BegunSteps:
 
     def result(self) -> tuple:
         """Waits for states [count, width] and logits [count, vocabulary]."""
+
+class ConvChain:
+    """Convolutions one after the other as kernels of their own."""
+
+    def __init__(self, backend: Backend, products: str, *, emulated: int | None = None) -> None:
+        """
+        `products`: tf32, f16, or f32, which keep all bits; `emulated`: loops on the CPU for so many processors, for tests.
+        """
+
+    @staticmethod
+    def fits(backend: Backend) -> bool:
+        """Whether this device runs such kernels."""
+
+    def add(self, matrices: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, *, dilation: int = 1, stride: int = 1, frequency: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, magnitude: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, trunk: str = 'apart', limited: bool = False) -> None:
+        """
+        A layer of matrices [taps, stride * outputs, inputs], with the snake behind it.
+        """
+
+    def run(self, x: State, time: int, memory: State, lanes: Sequence[int]) -> NDArray[numpy.float32]:
+        """
+        "x" [inputs, time, streams] -> [streams, time * factor, outputs]; the memory of each stream is in its lane.
+        """
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are."""
