@@ -204,6 +204,20 @@ void Backend::rest() {
         use_threads(1);
 }
 
+void Backend::take_right_of_way() {
+    if (first_ != nullptr && !is_cpu_)
+        first_->right_of_way_.take();
+}
+
+void Backend::leave_right_of_way() {
+    if (first_ != nullptr && !is_cpu_)
+        first_->right_of_way_.leave();
+}
+
+void Backend::give_way() {
+    right_of_way_.give();
+}
+
 void Backend::company_comes() {
     if (const auto share = thread_share())
         share->company_comes();

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "right_of_way.hpp"
 #include "scratch.hpp"
 #include "thread_governor.hpp"
 #include "thread_share.hpp"
@@ -92,6 +93,12 @@ public:
 
     // One graph at a time runs on a backend.
     Turn &turn() { return turn_; }
+    // Of a second one: from now on, what the first one is to run waits until this is given back, unless it was
+    // begun before. Nothing on the CPU, where both have threads of their own.
+    void take_right_of_way();
+    void leave_right_of_way();
+    // To be called before a run, by who has no turn.
+    void give_way();
     // Where it computes.
     Scratch &scratch() { return *scratch_; }
 
@@ -127,6 +134,7 @@ private:
     mutable std::mutex share_mutex_;
     std::shared_ptr<ThreadShare> share_;  // of the CPU, where there are two
     std::shared_ptr<Backend> first_;      // of a second one
+    RightOfWay right_of_way_;             // of a second one over this one
     std::vector<ggml_backend_buffer_type_t> matrix_buffer_types_;
     Turn turn_;
     std::optional<Scratch> scratch_;  // goes before the device does

@@ -251,6 +251,11 @@ void bind_backends(nb::module_ &m) {
         .def("second_ends", &ThreadShare::second_ends, waits)
         .def("company_comes", &ThreadShare::company_comes, waits)
         .def("company_goes", &ThreadShare::company_goes, waits);
+    nb::class_<RightOfWay>(m, "RightOfWay", "Who goes first on a device that two backends share: for tests.")
+        .def(nb::init<>())
+        .def("take", &RightOfWay::take, waits)
+        .def("leave", &RightOfWay::leave, waits)
+        .def("give", &RightOfWay::give, waits);
     nb::class_<Backend>(m, "Backend", "A device ready to compute.")
         .def(nb::init<const std::string &, int, int, bool, bool>(), "device"_a, "threads"_a,
              "poll"_a = default_poll, "exact"_a = false, "stock"_a = false, waits)
@@ -265,6 +270,9 @@ void bind_backends(nb::module_ &m) {
         .def("company_comes", &Backend::company_comes,
              "Of a second one: the first one is busy; until `company_goes`, its threads are left to it.")
         .def("company_goes", &Backend::company_goes)
+        .def("take_right_of_way", &Backend::take_right_of_way, waits,
+             "Of a second one: what the first one is to run waits until `leave_right_of_way`. Not on the CPU.")
+        .def("leave_right_of_way", &Backend::leave_right_of_way, waits)
         .def_prop_ro("info", &Backend::info)
         .def_prop_ro("has_own_operations", &Backend::has_own_operations)
         .def_prop_ro("threads", &Backend::threads)

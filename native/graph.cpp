@@ -154,6 +154,7 @@ void Program::set_inputs(const std::vector<Input> &inputs) {
 void Program::run(const std::vector<Input> &inputs, const std::vector<Output> &outputs) {
     check_ids(inputs);
     Backend &backend = context_->backend();
+    backend.give_way();
     std::lock_guard lock(backend.turn());
     take_scratch();
     set_inputs(inputs);

@@ -335,6 +335,7 @@ void PredictorPlan::expand(const float *inputs, const std::vector<FrameDraw> &dr
                            float *sums, float *logits) {
     const int64_t width = sizes().talker_width, others = sizes().codebooks - 1;
     const int64_t count = static_cast<int64_t>(draws.size());
+    backend_->give_way();
     std::lock_guard lock(backend_->turn());
     if (failed_)
         throw DeviceError("the code predictor failed before");

@@ -327,6 +327,7 @@ Step TalkerPlan::describe_step(const State &state, int slot, int position, const
 
 void TalkerPlan::step(const State &state, int slot, int position, const float *row, float *hidden,
                       float *logits) {
+    weights_->backend()->give_way();
     std::lock_guard lock(weights_->backend()->turn());
     if (failed_)
         throw DeviceError("the talker's kernel failed before");
@@ -379,6 +380,7 @@ std::shared_ptr<StepsUnderWay> TalkerPlan::begin_together(const State &state, co
     auto steps = std::make_shared<StepsUnderWay>();
     if (positions.count == 0)
         return steps;
+    weights_->backend()->give_way();
     std::lock_guard lock(weights_->backend()->turn());
     if (failed_)
         throw DeviceError("the talker's kernel failed before");

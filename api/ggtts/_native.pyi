@@ -61,6 +61,17 @@ class ThreadShare:
 
     def company_goes(self) -> None: ...
 
+class RightOfWay:
+    """Who goes first on a device that two backends share: for tests."""
+
+    def __init__(self) -> None: ...
+
+    def take(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+    def give(self) -> None: ...
+
 class Backend:
     """A device ready to compute."""
 
@@ -78,6 +89,13 @@ class Backend:
         """
 
     def company_goes(self) -> None: ...
+
+    def take_right_of_way(self) -> None:
+        """
+        Of a second one: what the first one is to run waits until `leave_right_of_way`. Not on the CPU.
+        """
+
+    def leave_right_of_way(self) -> None: ...
 
     @property
     def info(self) -> DeviceInfo: ...

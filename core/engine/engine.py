@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
 from types import TracebackType
@@ -157,6 +158,19 @@ class Engine:
             _logger.warning("%s: computing one thing after the other", error)
             return None
         return twin
+
+    @contextmanager
+    def right_of_way(self) -> Iterator[None]:
+        """Let a second engine go first: what the first one would run meanwhile waits, unless it has begun.
+
+        On a GPU whose processors are all taken by the first one, what the second one runs gets the gaps only. Nothing
+        waits on a CPU, where both have threads of their own; nor for an engine that is no second one.
+        """
+        self.backend.take_right_of_way()
+        try:
+            yield
+        finally:
+            self.backend.leave_right_of_way()
 
     def company_comes(self) -> None:
         """Tell a second engine that the first one is busy, also between its runs: threads are left to it.

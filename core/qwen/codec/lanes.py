@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -151,7 +152,6 @@ class DecoderLanes:
 
     def run(self, lanes: Sequence[int], codes: NDArray[np.integer]) -> NDArray[np.float32]:
         """Samples [n, frames * samples per frame] of the next codes [n, frames, codebooks] of n different lanes."""
-        self._fall_silent()
         count, frames = codes.shape[:2]
         padded = self._padded(count)
         first = list(lanes) == list(range(padded))
@@ -162,7 +162,10 @@ class DecoderLanes:
         if not first:
             inputs["lanes"] = np.array(places, np.int32)
         inputs["codes"] = self._network.quantizer.feed(tokens)
-        samples = self._decode(self._decoding(_Width(padded, frames, first)), places, inputs)
+        decoding = self._decoding(_Width(padded, frames, first))
+        with self._goes_first():
+            self._fall_silent()
+            samples = self._decode(decoding, places, inputs)
         self._held.cache.advance(lanes, frames)
         return samples.reshape(padded, -1)[:count]
 
@@ -182,6 +185,14 @@ class DecoderLanes:
         for lane in lanes:
             self._held.copy_lane(graph, lane, other._held, lane)
         graph.program({})()
+
+    def _goes_first(self) -> AbstractContextManager[None]:
+        """Return what a run is to be made in, which is the first one of a stream or of some among others.
+
+        Somebody waits for the first one in silence. Those of many streams come late when they get the gaps between
+        frames only; those of one stream fit in there, and cost nothing.
+        """
+        return self._engine.right_of_way() if self._beginning or self.count > 1 else nullcontext()
 
     def _fall_silent(self) -> None:
         """Let the lanes that begin do so, all of them in one run."""
