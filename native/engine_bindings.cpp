@@ -270,8 +270,9 @@ void bind_backends(nb::module_ &m) {
         .def("company_comes", &Backend::company_comes,
              "Of a second one: the first one is busy; until `company_goes`, its threads are left to it.")
         .def("company_goes", &Backend::company_goes)
-        .def("take_right_of_way", &Backend::take_right_of_way, waits,
-             "Of a second one: what the first one is to run waits until `leave_right_of_way`. Not on the CPU.")
+        .def(
+            "take_right_of_way", &Backend::take_right_of_way, waits,
+            "Of a second one: what the first one is to run waits until `leave_right_of_way`. Not on the CPU.")
         .def("leave_right_of_way", &Backend::leave_right_of_way, waits)
         .def_prop_ro("info", &Backend::info)
         .def_prop_ro("has_own_operations", &Backend::has_own_operations)
