@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from importlib.util import find_spec
+from time import monotonic_ns
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -29,19 +30,19 @@ class Connection(H11Protocol):
     """
 
     _deadline: asyncio.TimerHandle | None = None
-    _last_heard = 0.0
+    _last_heard = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a request."""
         super().connection_made(transport)
-        self._last_heard = self.loop.time()
+        self._last_heard = monotonic_ns()  # a loop may have the same time for all that it finds at once
         if len(self.connections) > most_connections():
             self._make_room()
         self._expect()
 
     def data_received(self, data: bytes) -> None:
         """Expect what is begun to become complete."""
-        self._last_heard = self.loop.time()
+        self._last_heard = monotonic_ns()
         super().data_received(data)
         self._expect()
 
@@ -84,7 +85,10 @@ class Connection(H11Protocol):
         silent = [
             other
             for other in self.connections
-            if isinstance(other, Connection) and not other._answering and not other.transport.is_closing()
+            if isinstance(other, Connection)
+            and other is not self
+            and not other._answering
+            and not other.transport.is_closing()
         ]
         min(silent, key=lambda other: other._last_heard, default=self).transport.abort()
 

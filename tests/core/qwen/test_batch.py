@@ -115,7 +115,13 @@ def test_each_says_what_it_says_alone(model: QwenTTS, expected: list[Said], size
         assert [read(stream) for stream in streams] == expected
 
 
-@pytest.mark.parametrize("options", [{"kv_type": "f32"}, {"plain_attention": True}, {"threads": 2}])
+PLAIN = pytest.param(
+    {"plain_attention": True},
+    marks=pytest.mark.cpu_only,  # elsewhere thirty frames of chance come to hang on how products are rounded
+)
+
+
+@pytest.mark.parametrize("options", [{"kv_type": "f32"}, PLAIN, {"threads": 2}])
 def test_with_other_arithmetic(open_tiny: Open, options: dict[str, Any]) -> None:
     model = open_tiny(**options)
     with model.scheduler(4) as scheduler:

@@ -24,7 +24,7 @@ from ggtts.core.qwen.talker import Talker
 from ggtts.core.speech import timings
 from ggtts.core.speech.observer import Observer
 from support.comparing import same
-from support.device import DEVICE
+from support.device import DEVICE, ON_CPU
 from support.patience import PATIENCE
 from support.watching import Recorder
 
@@ -188,12 +188,14 @@ def test_closing_a_model_lets_go_of_sessions_and_decoder_streams(
 
     model.close()
     monkeypatch.setattr(StreamState, "__init__", counted)
-    for _ in range(2):
-        model.speak(TEXT, **OPTIONS)
-    assert (len(sessions), len(begun)) == (1, 1)
+    model.speak(TEXT, **OPTIONS)
+    once = len(begun)  # a chain of kernels has memory of its own
+    assert (len(sessions), once) == (1, 1) if ON_CPU else len(sessions) == 1
+    model.speak(TEXT, **OPTIONS)
+    assert (len(sessions), len(begun)) == (1, once)
     model.close()
     model.speak(TEXT, **OPTIONS)
-    assert (len(sessions), len(begun)) == (2, 2)
+    assert (len(sessions), len(begun)) == (2, 2 * once)
 
 
 def test_a_stream_nobody_began(model: QwenTTS, sessions: list[None]) -> None:

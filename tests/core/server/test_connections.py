@@ -219,10 +219,12 @@ def test_bodies_of_voices_that_do_not_come_keep_nobody_waiting(humming_online: S
     wait_until(has_room)  # when the server has noticed
 
 
+@pytest.mark.parametrize("clock", [time.monotonic_ns, lambda: 0], ids=["usual", "too coarse"])
 def test_there_is_always_room_for_one_who_asks(
-    humming_online: Start, monkeypatch: pytest.MonkeyPatch
+    humming_online: Start, monkeypatch: pytest.MonkeyPatch, clock: Callable[[], int]
 ) -> None:
     monkeypatch.setattr(connections, "most_connections", lambda: 5)
+    monkeypatch.setattr(connections, "monotonic_ns", clock)
     family, server = humming_online()
     with connected(server) as speaking:
         speaking.sendall(request("one wait two"))
