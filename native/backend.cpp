@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "errors.hpp"
+#include "logging.hpp"
 
 namespace ggtts {
 namespace {
@@ -87,13 +88,16 @@ DeviceMemory DeviceInfo::memory() const {
     return {total, free};
 }
 
+// Devices that do not start are a warning: others may do.
 void load_backends(const std::string &directory) {
+    const ErrorsAre level(LogLevel::warning);
     if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) == nullptr) {
         ggml_backend_load_all_from_path(directory.c_str());
     }
 }
 
 std::vector<DeviceInfo> list_devices() {
+    const ErrorsAre level(LogLevel::warning);
     std::vector<DeviceInfo> devices;
     for (size_t i = 0; i < ggml_backend_dev_count(); ++i)
         devices.push_back(describe(ggml_backend_dev_get(i)));

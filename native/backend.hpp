@@ -93,8 +93,8 @@ public:
 
     // One graph at a time runs on a backend.
     Turn &turn() { return turn_; }
-    // Of a second one: from now on, what the first one is to run waits until this is given back, unless it was
-    // begun before. Nothing on the CPU, where both have threads of their own.
+    // Of a second one: from now on, what the first one is to run waits until this is given back, unless it
+    // was begun before. Nothing on the CPU, where both have threads of their own.
     void take_right_of_way();
     void leave_right_of_way();
     // To be called before a run, by who has no turn.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "errors.hpp"
+#include "logging.hpp"
 
 namespace ggtts {
 namespace {
@@ -87,6 +88,7 @@ Program::~Program() {
 
 void Program::allocate() {
     Backend &backend = context_->backend();
+    const ErrorsAre level(LogLevel::info);
     scratch_plan_ = backend.scratch().plan(context_->room(), graph_);
     if (!scratch_plan_) {
         allocator_.reset(ggml_gallocr_new(backend.default_buffer_type()));
@@ -274,6 +276,7 @@ State::State(std::shared_ptr<Backend> backend, const Layout &layout) : backend_(
         if (!tensors_.emplace(name, tensor).second)
             throw std::invalid_argument("two states are called '" + name + "'");
     }
+    const ErrorsAre level(LogLevel::info);
     buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(context_->get(), backend_->default_buffer_type()));
     if (!buffer_) {
         size_t needed = 0;

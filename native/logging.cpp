@@ -20,6 +20,8 @@ LogState &log_state() {
     return *state;
 }
 
+thread_local LogLevel level_of_errors = LogLevel::error;
+
 LogLevel level_of(ggml_log_level level, LogLevel previous) {
     switch (level) {
         case GGML_LOG_LEVEL_DEBUG:
@@ -27,7 +29,7 @@ LogLevel level_of(ggml_log_level level, LogLevel previous) {
         case GGML_LOG_LEVEL_WARN:
             return LogLevel::warning;
         case GGML_LOG_LEVEL_ERROR:
-            return LogLevel::error;
+            return level_of_errors;
         case GGML_LOG_LEVEL_CONT:
             return previous;
         default:
@@ -57,6 +59,14 @@ void receive(ggml_log_level level, const char *text, void *) {
 }
 
 }  // namespace
+
+ErrorsAre::ErrorsAre(LogLevel level) : before_(level_of_errors) {
+    level_of_errors = level;
+}
+
+ErrorsAre::~ErrorsAre() {
+    level_of_errors = before_;
+}
 
 void set_log_sink(LogSink sink) {
     LogState &state = log_state();

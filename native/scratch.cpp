@@ -2,6 +2,8 @@
 
 #include <ggml-backend.h>
 
+#include "logging.hpp"
+
 namespace ggtts {
 namespace {
 
@@ -97,6 +99,7 @@ size_t Scratch::most_needed() const {
 
 bool Scratch::resize(size_t bytes) {
     buffer_.reset();  // before the other one is made: both may not fit
+    const ErrorsAre level(LogLevel::info);
     const size_t roomy = lasting_ ? rounded(bytes) : bytes;
     buffer_.reset(ggml_backend_buft_alloc_buffer(type_, roomy));
     bytes_ = buffer_ ? roomy : 0;

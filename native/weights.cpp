@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "errors.hpp"
+#include "logging.hpp"
 
 namespace ggtts {
 namespace {
@@ -252,6 +253,7 @@ void Weights::allocate(ggml_backend_buffer_type_t type, const std::vector<Pendin
     size_t total = 0;
     for (const Pending *pending : group)
         total += aligned(ggml_backend_buft_get_alloc_size(type, pending->tensor));
+    const ErrorsAre level(LogLevel::info);
     ggml_backend_buffer_ptr buffer(ggml_backend_buft_alloc_buffer(type, total));
     if (!buffer)
         backend_->refuse_memory("the weights of " + file_->path(), total);

@@ -217,6 +217,7 @@ def test_what_does_not_fit_is_an_error_and_the_log_of_ggml_arrives_in_python(
     with caplog.at_level(logging.DEBUG, logger="ggtts.ggml"), pytest.raises(EngineError, match="no room"):
         engine.state({"huge": ((1 << 22, 1 << 22), "f32")})
     assert "failed to allocate" in caplog.text
+    assert max(record.levelno for record in caplog.records) < logging.WARNING, "the error says it already"
 
 
 WITHOUT_MEMORY = """
@@ -286,6 +287,7 @@ class Receiver(logging.Handler):
             asked.wait()
 
 logging.getLogger("ggtts.ggml").addHandler(Receiver())
+logging.getLogger("ggtts.ggml").setLevel(logging.INFO)
 graph = engine.graph()
 x = graph.input("x", (1 << 20, 1))
 program = graph.program({"y": x.repeat(1 << 20, 128).sqr().sum_rows()})
