@@ -39,6 +39,8 @@ struct Column {
 struct BatchStep {
     int columns;            // that are computed, a multiple of 8
     int tasks;              // of attention, in each layer
+    int sharing;            // query heads that share a key head,
+    int groups;             // in so many groups
     int capacity;           // of a slot, in positions
     int half_cache;         // whether keys and values are float16, else float32
     const Column *each;     // [columns]
@@ -76,6 +78,7 @@ struct BatchRoom {
     int stage_units;  // of the width of 32 rows, that are copied at once
     int slots;        // for stages on their way
     int slot_bytes;
+    int attending;              // warps that attend
     int64_t scales, sums, end;  // in floats, behind the slots
 };
 

@@ -14,4 +14,11 @@ struct RowCopy {
     int bytes, room;
 };
 
+// Sixteen bytes on their way into shared memory: zeros where there are none.
+struct PieceCopy {
+    uint8_t *target;
+    const uint8_t *source;
+    bool exists;
+};
+
 }  // namespace ggtts::talker::batch

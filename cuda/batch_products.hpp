@@ -57,6 +57,12 @@ struct Factors {
     float lift;  // of the weights
 };
 
+// The least power of two that is as many, as its exponent.
+constexpr GGTTS_EVERYWHERE int bits_of_count(int count) {
+    static_assert(batch_warps == 8);
+    return count > 4 ? 3 : count > 2 ? 2 : count > 1 ? 1 : 0;
+}
+
 // What a warp multiplies in a stage; nothing where there are no columns.
 struct UnitTask {
     int unit;   // of the width
@@ -66,16 +72,17 @@ struct UnitTask {
 
     GGTTS_ANYWHERE bool exists() const { return column < last_column; }
     GGTTS_ANYWHERE UnitTask(const Stage &stage, int bits, int warp, int columns) {
-        const int groups = 1 << (bits - bits_of_task), places = batch_warps / groups;
-        const int spread = places / stage.units;  // warps that share a unit
-        const int of_group = warp / groups;
-        group = warp % groups;
-        place = of_group % stage.units;
+        // Powers of two all of them: a division would take longer than an instruction of matrix units.
+        const int group_bits = bits - bits_of_task, unit_bits = bits_of_count(stage.units);
+        const int spread_bits = bits_of_count(batch_warps) - group_bits - unit_bits;  // warps that share a unit
+        const int of_group = warp >> group_bits;
+        group = warp & ((1 << group_bits) - 1);
+        place = of_group & ((1 << unit_bits) - 1);
         unit = stage.first_unit + place;
-        const int part = of_group / stage.units, all = columns / columns_at_once;
-        const bool works = part < spread;
-        column = works ? all * part / spread * columns_at_once : 0;
-        last_column = works ? all * (part + 1) / spread * columns_at_once : 0;
+        const int part = of_group >> unit_bits, all = columns / columns_at_once;
+        const bool works = place < stage.units;
+        column = works ? (all * part >> spread_bits) * columns_at_once : 0;
+        last_column = works ? (all * (part + 1) >> spread_bits) * columns_at_once : 0;
     }
 };
 

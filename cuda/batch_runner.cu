@@ -36,8 +36,11 @@ struct Launch {
     int stage_units;  // the same for all numbers of columns, as sums are made in its order
     int columns;      // at most
 
-    bool fits(const Sizes &sizes, int columns, int units, int slots) const {
-        return shared_bytes(sizes, kernel.room(sizes, columns, units, slots)) <= static_cast<size_t>(room);
+    bool fits(const BatchRoom &of_block, const Sizes &sizes) const {
+        return shared_bytes(sizes, of_block) <= static_cast<size_t>(room);
+    }
+    BatchRoom least_room(const Sizes &sizes, int columns, int units) const {
+        return kernel.room(sizes, columns, units, least_slots, least_attending);
     }
 };
 
@@ -46,7 +49,7 @@ void choose_stages(Launch &launch, const Sizes &sizes) {
     launch.columns = 0;
     for (int units = launch.kernel.stage_units; units >= least_stage_units; units /= 2) {
         int columns = most_columns;
-        while (columns > launch.columns && !launch.fits(sizes, columns, units, least_slots))
+        while (columns > launch.columns && !launch.fits(launch.least_room(sizes, columns, units), sizes))
             columns -= columns_step;
         if (columns > launch.columns) {
             launch.columns = columns;
@@ -64,11 +67,9 @@ public:
 
     void run(const Model &model, const BatchStep &step) override {
         check(cudaSetDevice(index_), "the device");
-        int slots = most_slots_of_batch;
-        while (slots > least_slots && !launch_.fits(model.sizes, step.columns, launch_.stage_units, slots))
-            --slots;
-        BatchRoom room = launch_.kernel.room(model.sizes, step.columns, launch_.stage_units, slots);
-        void *arguments[] = {const_cast<Model *>(&model), const_cast<BatchStep *>(&step), &room};
+        const BatchRoom room = choose_room(model.sizes, step.columns);
+        void *arguments[] = {const_cast<Model *>(&model), const_cast<BatchStep *>(&step),
+                             const_cast<BatchRoom *>(&room)};
         check(
             cudaLaunchCooperativeKernel(launch_.kernel.function, dim3(static_cast<unsigned>(launch_.blocks)),
                                         dim3(batch_warps * lanes), arguments, shared_bytes(model.sizes, room),
@@ -77,6 +78,19 @@ public:
     }
 
 private:
+    // As many warps that attend as there is room for, and then as many slots.
+    BatchRoom choose_room(const Sizes &sizes, int columns) const {
+        const auto room = [&](int slots, int attending) {
+            return launch_.kernel.room(sizes, columns, launch_.stage_units, slots, attending);
+        };
+        int slots = most_slots_of_batch, attending = batch_warps;
+        while (attending > least_attending && !launch_.fits(room(least_slots, attending), sizes))
+            attending /= 2;
+        while (slots > least_slots && !launch_.fits(room(slots, attending), sizes))
+            --slots;
+        return room(slots, attending);
+    }
+
     int index_;
     predictor::Machine &machine_;
     Launch launch_;

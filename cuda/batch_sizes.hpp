@@ -28,11 +28,11 @@ inline std::array<Tiling, product_kinds> tilings_of(const Sizes &sizes) {
             tiling(matrices_of_layer, sizes.vocabulary, sizes.width)};
 }
 
-// The shared memory of a block with so many slots.
+// The shared memory of a block with so many slots, of whose warps so many attend.
 template <class Type>
-BatchRoom room_for(const Sizes &sizes, int columns, int stage_units, int slots) {
-    BatchRoom room{stage_units, slots, 0, 0, 0, 0};
-    int64_t sums = static_cast<int64_t>(batch_warps) * room_of_attention(sizes.head_dim);
+BatchRoom room_for(const Sizes &sizes, int columns, int stage_units, int slots, int attending) {
+    BatchRoom room{stage_units, slots, 0, attending, 0, 0, 0};
+    int64_t sums = static_cast<int64_t>(attending) * room_of_attention(sizes.head_dim);
     for (const int bits : {predictor::tile_bits, predictor::gated_tile_bits}) {
         const int units = units_of_stage(stage_units, bits), rows = 1 << bits;
         room.slot_bytes = std::max(room.slot_bytes, rows * Type::room_of(units));
@@ -44,6 +44,8 @@ BatchRoom room_for(const Sizes &sizes, int columns, int stage_units, int slots) 
     return room;
 }
 
+// Warps that attend, at least.
+inline constexpr int least_attending = 2;
 // Stages on their way, at least: one is multiplied, and another one comes.
 inline constexpr int least_slots = 2;
 // Units of the width in a stage of 32 rows, at least: those of 64 rows have half as many.

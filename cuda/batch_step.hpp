@@ -25,8 +25,11 @@ constexpr int phase_count(const Sizes &sizes) {
 }
 
 // Of a warp that attends, in floats.
+constexpr GGTTS_EVERYWHERE int room_of_tiles() {
+    return tiles_of_warp * tile_bytes / static_cast<int>(sizeof(float));
+}
 constexpr GGTTS_EVERYWHERE int room_of_attention(int head_dim) {
-    return HalfKeys<ChunkLane>::room(head_dim);
+    return room_of_tiles() + HalfKeys<int, int>::room(head_dim);
 }
 
 template <class Type, class Grid>
@@ -217,15 +220,6 @@ private:
         }
     }
 
-    // The tasks of attention of a block.
-    struct OwnTasks {
-        int first, count;
-
-        GGTTS_ANYWHERE OwnTasks(int all, int block, int blocks)
-            : first(static_cast<int>(static_cast<int64_t>(all) * block / blocks)),
-              count(static_cast<int>(static_cast<int64_t>(all) * (block + 1) / blocks) - first) {}
-    };
-
     GGTTS_ANYWHERE Cache cache_of(int layer, const ChunkTask &task) const {
         const int64_t bytes = static_cast<int64_t>(task.kv_head) * step_.capacity * sizes_.head_dim *
                                   (step_.half_cache != 0 ? 2 : 4) +
@@ -233,38 +227,60 @@ private:
         return {tables_.caches[layer].keys + bytes, tables_.caches[layer].values + bytes};
     }
 
+    // Some warps of a block attend, as many as there is room for.
     template <class Block>
     GGTTS_ANYWHERE void attend(const Block &block, int layer) const {
-        const OwnTasks tasks(step_.tasks, block.index(), block.blocks());
-        block.each_task(tasks.count, [&](const auto &warp, int index) {
+        block.each_task(room_.attending, [&](const auto &warp, int index) {
             using Warp = std::decay_t<decltype(warp)>;
-            const int number = tasks.first + index;
-            const ChunkTask task(sizes_, tables_.each, step_.columns, number);
-            float *room = sums_room(block) + warp.index() * room_of_attention(sizes_.head_dim);
+            const OwnTasks tasks(step_.tasks, block.index() * room_.attending + index,
+                                 block.blocks() * room_.attending);
+            const auto task_at = [&](int number) {
+                return ChunkTask(step_, tables_.each, number);
+            };
+            float *room = sums_room(block) + index * room_of_attention(sizes_.head_dim);
             if (step_.half_cache != 0) {
                 predictor::Lanes<Warp, HalfLane> all(warp);
-                attend_with<HalfKeys<decltype(all)>>(warp, all, layer, task, number, room);
+                KeyTiles tiles(all, tasks, sizes_.head_dim, reinterpret_cast<uint8_t *>(room), task_at,
+                               [&](const ChunkTask &task) { return cache_of(layer, task); });
+                HalfKeys<decltype(all), decltype(tiles)> attention(all, tiles, sizes_.head_dim,
+                                                                   room + room_of_tiles());
+                attend_to_all(warp, all, attention, layer, tasks, task_at);
             } else {
                 predictor::Lanes<Warp, SingleLane> all(warp);
-                attend_with<SingleKeys<decltype(all)>>(warp, all, layer, task, number, room);
+                SingleKeys<decltype(all)> attention(all, sizes_.head_dim, room);
+                attend_to_all(warp, all, attention, layer, tasks, task_at);
             }
         });
     }
 
-    template <class Attention, class Warp, class AllLanes>
-    GGTTS_ANYWHERE void attend_with(const Warp &warp, AllLanes &all, int layer, const ChunkTask &task,
-                                    int number, float *room) const {
+    template <class Warp, class AllLanes, class Attention, class TaskAt>
+    GGTTS_ANYWHERE void attend_to_all(const Warp &warp, AllLanes &all, Attention &attention, int layer,
+                                      const OwnTasks &tasks, TaskAt task_at) const {
         const int size = sizes_.head_dim, rows = (sizes_.heads + 2 * sizes_.kv_heads) * size;
-        const ChunkWeights with{tables_.norms[layer],
-                                step_.rotation + static_cast<int64_t>(task.position) * size,
-                                cache_of(layer, task),
-                                step_.inputs + task.column * rows,
-                                size,
-                                sizes_.heads,
-                                sizes_.kv_heads,
-                                sizes_.norm_eps};
-        Attention attention(all, task, with, room);
-        attention.attend();
+        int prepared = -1;
+        GGTTS_SHORT_LOOP
+        for (int number = tasks.first; number < tasks.last; ++number) {
+            const ChunkTask task = task_at(number);
+            const Cache cache = cache_of(layer, task);
+            if (task.first_of_span != prepared) {
+                prepared = task.first_of_span;
+                const ChunkWeights with{tables_.norms[layer],
+                                        step_.rotation + static_cast<int64_t>(task.position) * size,
+                                        cache,
+                                        step_.inputs + task.column * rows,
+                                        sizes_.heads,
+                                        sizes_.kv_heads,
+                                        sizes_.norm_eps};
+                attention.prepare(task, with, task.first_of_span + task.chunks <= tasks.last);
+            }
+            attention.attend(task, cache);
+            leave(warp, all, attention, task, number);
+        }
+    }
+
+    template <class Warp, class AllLanes, class Attention>
+    GGTTS_ANYWHERE void leave(const Warp &warp, AllLanes &all, Attention &attention, const ChunkTask &task,
+                              int number) const {
 #pragma unroll
         for (int head = 0; head < queries_of_task; ++head) {
             attention.take(head);
@@ -273,9 +289,9 @@ private:
             else
                 leave_mean(all, static_cast<int64_t>(number) * queries_of_task + head, head);
         }
-        uint32_t *met = step_.met + task.column * spans_of(sizes_) + task.span;
+        uint32_t *met = step_.met + task.column * sizes_.kv_heads * step_.groups + task.span;
         if (task.chunks > 1 && comes_last(warp, met, task.chunks))
-            unite(all, task, room);
+            unite(all, task, attention.scratch());
     }
 
     // What a chunk of a head attends to, and the logarithm of its weights' sum.

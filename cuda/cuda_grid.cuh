@@ -23,6 +23,20 @@ __device__ __forceinline__ uint32_t acquire(const uint32_t *counter) {
     return value;
 }
 
+// The same number, of which the compiler knows nothing: so it does not compute what follows from it long before
+// that is needed, and keep it in registers that others want.
+__device__ __forceinline__ int unknown(int number) {
+    asm volatile("" : "+r"(number));
+    return number;
+}
+
+// Adds one to what others add to: those who come later see what was written before, and how many came.
+__device__ __forceinline__ uint32_t meet_others(uint32_t *counter) {
+    uint32_t before = 0;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+    return before;
+}
+
 class CudaWarp {
 public:
     __device__ CudaWarp() : lane_(static_cast<int>(threadIdx.x) % lanes) {}

@@ -13,7 +13,7 @@ template <class Own>
 class Lanes<CudaWarp, Own> {
 public:
     __device__ explicit Lanes(const CudaWarp &warp)
-        : warp_(warp), lane_(static_cast<int>(threadIdx.x) % lanes) {}
+        : warp_(warp), lane_(unknown(static_cast<int>(threadIdx.x) % lanes)) {}
 
     template <class Function>
     __device__ __forceinline__ void each(Function function) {
@@ -90,11 +90,9 @@ __device__ __forceinline__ bool arrives_last(const CudaBlock &, uint32_t *counte
     __syncthreads();
     int last = 0;
     if (threadIdx.x == 0) {
-        __threadfence();
-        last = atomicAdd(counter, 1U) + 1 == static_cast<uint32_t>(count) ? 1 : 0;
+        last = meet_others(counter) + 1 == static_cast<uint32_t>(count) ? 1 : 0;
         if (last != 0)
             *counter = 0;
-        __threadfence();
     }
     return __syncthreads_or(last) != 0;
 }

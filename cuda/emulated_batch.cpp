@@ -71,7 +71,7 @@ private:
     template <class Type>
     void run_as(const Model &model, const BatchStep &step) {
         const BatchRoom room =
-            room_for<Type>(model.sizes, step.columns, Type::most_stage_units, least_slots + 1);
+            room_for<Type>(model.sizes, step.columns, Type::most_stage_units, least_slots + 1, batch_warps);
         const BatchTables tables{model.matrices, model.norms,  step.caches,
                                  step.each,      step.tilings, step.lifts};
         EmulatedBatchGrid<Type> grid(blocks_, model, tables, room);
@@ -103,12 +103,11 @@ BatchShapes shapes_for(const Sizes &sizes, int columns) {
 }
 
 ChunkSize chunk_size(int keys) {
-    constexpr int least = 32, common = 64, wanted_chunks = 8;
-    static_assert(wanted_chunks <= most_chunks);
-    int size = keys <= common ? least : common;
-    while (size * wanted_chunks < keys)
-        size *= 2;
-    return {size, (keys + size - 1) / size};
+    constexpr int least = 48, wanted_chunks = 16;
+    static_assert(least % keys_of_tile == 0 && wanted_chunks <= most_chunks);
+    const auto parts = [](int all, int size) { return (all + size - 1) / size; };
+    const int size = std::max(least, parts(parts(keys, wanted_chunks), keys_of_tile) * keys_of_tile);
+    return {size, parts(keys, size)};
 }
 
 #ifndef GGTTS_CUDA

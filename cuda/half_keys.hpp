@@ -1,293 +1,308 @@
-// Attention of a warp to some keys and values of float16, on matrix units.
+// Attention of a warp to keys and values of float16, on matrix units.
 //
-// An instruction multiplies 16 keys, or 16 elements of the values of 16 keys, with eight columns. Four of
-// them are used: both queries, or their weights, in two parts each, so that nothing is lost of their 22 bits.
-// Keys and values are read in the order in which instructions take them.
+// An instruction multiplies 16 rows with eight columns. Rows are queries, or their weights: the first part of
+// up to eight heads, and then the second part of each, so that nothing is lost of their 22 bits and a lane has
+// both parts of a sum. Columns are eight keys, or one element of each of eight units of the values. The scores of a
+// tile lie in the lanes as the second product wants its weights, so they stay in registers.
 #pragma once
 
-#include "batch_attention.hpp"
+#include "key_tiles.hpp"
 
 namespace ggtts::talker::batch {
 
-inline constexpr int keys_of_tile = 16;
-inline constexpr int tiles_at_once = 2;
-inline constexpr int keys_at_once = tiles_at_once * keys_of_tile;
-static_assert(keys_at_once == lanes);
-inline constexpr int columns_used = predictor::parts_of_number * queries_of_task;
-// Halves that a lane reads at once.
-inline constexpr int halves_of_read = 8;
-// Of a lane: reads of a key, of which four lanes have all; reads of a value, of which eight have all.
-inline constexpr int reads_of_key = most_head_dim / (4 * halves_of_read);
-inline constexpr int reads_of_value = most_head_dim / (8 * halves_of_read);
-inline constexpr int rows_of_key_tile = 2, rows_of_value_tile = 4;
-inline constexpr int mixed_tiles = most_head_dim / keys_of_tile;
+inline constexpr int parts_of_query = predictor::parts_of_number;
+inline constexpr int keys_of_product = 8;
+inline constexpr int products_of_tile = keys_of_tile / keys_of_product;
+// Units that a lane reads of a key, of which four lanes have all, and of a value, of which eight have all.
+inline constexpr int reads_of_key = units_of_row / 4;
+inline constexpr int reads_of_value = units_of_row / 8;
 // Weights are at most 1; times this power of two small ones keep their digits as halves, too.
 inline constexpr float weight_power = 16384.0F;
 
 struct HalfLane : ChunkLane {
-    Words keys[tiles_at_once][rows_of_key_tile][reads_of_key];
-    Words kept_values[tiles_at_once][rows_of_value_tile][reads_of_value];
-    Words queries[reads_of_key];
-    float factors[queries_of_task];
-    float scores[4];
-    float mixed[mixed_tiles][4];
+    Words queries[reads_of_key][parts_of_query];
+    float factor;  // of the scores of the lane's head
+    Words read[4];
+    float scores[products_of_tile][2][4];  // two sums each, one after the other would wait
+    float weights[2 * products_of_tile];
+    float top, highest, total;
     uint32_t left[4], right[2];
+    float mixed[reads_of_value * halves_of_unit][4];
 };
 
-template <class AllLanes>
+template <class AllLanes, class Tiles>
 class HalfKeys : public ChunkAttention<HalfLane, AllLanes> {
     using Base = ChunkAttention<HalfLane, AllLanes>;
     using Own = HalfLane;
-    using Base::all_, Base::task_, Base::with_, Base::size_, Base::has;
+    using Base::all_, Base::size_, Base::has;
 
 public:
-    // In floats: heads, the halves of queries, and of the new key and value; scores; halves of weights.
+    // In floats: means of the heads, before that the halves of queries; their softmax; the new key and value.
     static constexpr GGTTS_EVERYWHERE int room(int head_dim) {
-        return (queries_of_task + 1) * head_dim + columns_used * head_dim / 2 + head_dim +
-               columns_used * lanes + columns_used * lanes / 2;
+        return queries_of_task * head_dim + 2 * queries_of_task + head_dim;
     }
 
-    GGTTS_ANYWHERE HalfKeys(AllLanes &all, const ChunkTask &task, const ChunkWeights &with, float *room)
-        : Base(all, task, with, room),
+    GGTTS_ANYWHERE HalfKeys(AllLanes &all, Tiles &tiles, int head_dim, float *room)
+        : Base(all, head_dim),
+          tiles_(tiles),
           means_(room),
-          queries_(reinterpret_cast<uint16_t *>(room + (queries_of_task + 1) * with.head_dim)),
-          new_key_(queries_ + columns_used * with.head_dim),
-          new_value_(new_key_ + with.head_dim),
-          scores_(reinterpret_cast<float *>(new_value_ + with.head_dim)),
-          weights_(reinterpret_cast<uint16_t *>(scores_ + columns_used * lanes)) {}
+          softmax_(room + queries_of_task * head_dim),
+          queries_(reinterpret_cast<uint16_t *>(room)),
+          new_key_(reinterpret_cast<uint16_t *>(softmax_ + 2 * queries_of_task)),
+          new_value_(new_key_ + head_dim) {}
 
-    GGTTS_ANYWHERE void attend() {
-        Base::load_inputs();
-        load_keys(task_.begin);
-        Base::norm_and_rotate_all();
+    GGTTS_ANYWHERE float *scratch() const { return means_; }
+
+    // Computes the queries of a chunk, for it and those that follow with the same ones; and the new key where
+    // one of them has it.
+    GGTTS_ANYWHERE void prepare(const ChunkTask &task, const ChunkWeights &with, bool newest) {
+        all_.meet();
+        Base::load_inputs(task, with, newest);
+        Base::norm_and_rotate(with.epsilon);
         split_queries();
-        if (task_.newest)
-            keep_new();
+        if (newest)
+            keep_new(task, with);
         all_.meet();
         all_.each([&](int lane, Own &own) {
 #pragma unroll
             for (int read = 0; read < reads_of_key; ++read) {
-                const int at = element_of_key(lane, read);
-                own.queries[read] = lane / 4 < columns_used && at < size_
-                                        ? shared_words(queries_ + lane / 4 * size_ + at)
-                                        : Words{};
+#pragma unroll
+                for (int part = 0; part < parts_of_query; ++part) {
+                    const int head = lane / 4, at = key_unit(lane, read) * halves_of_unit;
+                    const uint16_t *from = queries_ + (part * queries_of_task + head) * size_ + at;
+                    own.queries[read][part] =
+                        head < queries_of_task && at < size_ ? *reinterpret_cast<const Words *>(from) : Words{};
+                }
             }
         });
-        for (int begin = task_.begin; begin < task_.end; begin += keys_at_once) {
-            if (begin > task_.begin)
-                load_keys(begin);
-            insert_new(begin);
-            score();
+    }
+
+    GGTTS_ANYWHERE void attend(const ChunkTask &task, const Cache &) {
+        all_.each([](int, Own &own) {
+            own.top = float_of_bits(0xFF800000U);
+            own.total = 0.0F;
 #pragma unroll
-            for (int head = 0; head < queries_of_task; ++head)
-                weigh(head, begin);
-            all_.meet();
-            mix();
-            all_.meet();
+            for (auto &mixed : own.mixed) {
+#pragma unroll
+                for (float &sum : mixed)
+                    sum = 0.0F;
+            }
+        });
+#pragma unroll 1
+        for (int begin = task.begin; begin < task.end; begin += keys_of_tile) {
+            uint8_t *tile = tiles_.next();
+            insert_new(task, begin, tile);
+            score(tile);
+            weigh(task.end - begin);
+            mix(tile + bytes_of_keys);
+            tiles_.refill();
         }
         leave_mixed();
     }
 
-    // Gives each lane four values of the mean of a head.
+    // Gives each lane four values of the mean of a head, and its softmax.
     GGTTS_ANYWHERE void take(int head) {
         all_.each([&](int lane, Own &own) {
-            const float *first = means_ + head * size_ + 4 * lane;
+            own.tops[head] = softmax_[2 * head];
+            own.totals[head] = softmax_[2 * head + 1];
             if (!has(lane))
                 return;
-            const float total = own.totals[head] * weight_power;
+            const Floats sums = *reinterpret_cast<const Floats *>(means_ + head * size_ + 4 * lane);
+#pragma unroll
             for (int i = 0; i < 4; ++i)
-                own.values.at[i] = (first[i] + first[i + queries_of_task * size_]) / total;
+                own.values.at[i] = sums.at[i] / (own.totals[head] * weight_power);
         });
     }
 
 private:
-    // Rows of a tile, and elements, that a lane reads.
-    static GGTTS_ANYWHERE int row_of_key(int lane, int row) { return lane / 4 + 8 * row; }
-    static GGTTS_ANYWHERE int element_of_key(int lane, int read) {
-        return halves_of_read * (lane % 4 + 4 * read);
-    }
-    static GGTTS_ANYWHERE int row_of_value(int lane, int row) {
-        return 2 * (lane % 4) + row % 2 + row / 2 * 8;
-    }
-    static GGTTS_ANYWHERE int element_of_value(int lane, int read) {
-        return halves_of_read * (lane / 4 + 8 * read);
-    }
-    static GGTTS_ANYWHERE Words shared_words(const uint16_t *from) {
-        return *reinterpret_cast<const Words *>(from);
-    }
+    static GGTTS_ANYWHERE int key_unit(int lane, int read) { return lane % 4 + 4 * read; }
+    static GGTTS_ANYWHERE int value_unit(int lane, int read) { return lane / 4 + 8 * read; }
 
-    // Calls function(words, row, element, is_value) for all that a lane has.
-    template <class Function>
-    GGTTS_ANYWHERE void each_read(int lane, Own &own, Function function) const {
-#pragma unroll
-        for (int tile = 0; tile < tiles_at_once; ++tile) {
-#pragma unroll
-            for (int row = 0; row < rows_of_key_tile; ++row) {
-#pragma unroll
-                for (int read = 0; read < reads_of_key; ++read)
-                    function(own.keys[tile][row][read], tile * keys_of_tile + row_of_key(lane, row),
-                             element_of_key(lane, read), false);
-            }
-        }
-#pragma unroll
-        for (int tile = 0; tile < tiles_at_once; ++tile) {
-#pragma unroll
-            for (int row = 0; row < rows_of_value_tile; ++row) {
-#pragma unroll
-                for (int read = 0; read < reads_of_value; ++read)
-                    function(own.kept_values[tile][row][read], tile * keys_of_tile + row_of_value(lane, row),
-                             element_of_value(lane, read), true);
-            }
-        }
-    }
-
-    // Those that the cache has; the others are zeros.
-    GGTTS_ANYWHERE void load_keys(int begin) {
-        const int count = Base::old_keys(begin);
-        const int64_t first = static_cast<int64_t>(begin) * size_ * 2;
-        all_.each([&](int lane, Own &own) {
-            each_read(lane, own, [&](Words &words, int row, int element, bool is_value) {
-                const uint8_t *from = (is_value ? with_.cache.values : with_.cache.keys) + first;
-                words = row < count && element < size_
-                            ? predictor::load_words(from + (row * size_ + element) * 2)
-                            : Words{};
-            });
-        });
+    GGTTS_ANYWHERE Words unit_at(const uint8_t *place, int unit) const {
+        return unit * halves_of_unit < size_ ? *reinterpret_cast<const Words *>(place) : Words{};
     }
 
     GGTTS_ANYWHERE void split_queries() {
+        largest<queries_of_task>(
+            all_,
+            [](const Own &own, float(&sizes)[queries_of_task]) {
 #pragma unroll
-        for (int head = 0; head < queries_of_task; ++head) {
-            const float highest =
-                all_.highest([&](int, const Own &own) { return predictor::size_of(own.heads[head]); });
-            const predictor::BlockScale by = predictor::block_scale(highest);
-            all_.each([&](int lane, Own &own) {
-                own.factors[head] = by.factor / sqrtf(static_cast<float>(size_));
-                if (!has(lane))
-                    return;
-                for (int i = 0; i < 4; ++i)
-                    split_number(queries_ + head * size_ + 4 * lane + i, queries_of_task * size_,
-                                 by.scale == 0.0F ? 0.0F : own.heads[head].at[i] * by.scale);
+                for (int head = 0; head < queries_of_task; ++head)
+                    sizes[head] = predictor::size_of(own.heads[head]);
+            },
+            [&](int lane, Own &own, const float(&sizes)[queries_of_task]) {
+                own.factor = 0.0F;
+#pragma unroll
+                for (int head = 0; head < queries_of_task; ++head) {
+                    const predictor::BlockScale by = predictor::block_scale(sizes[head]);
+                    own.factor = lane / 4 == head ? by.factor / sqrtf(static_cast<float>(size_)) : own.factor;
+                    if (has(lane))
+                        split_query(own.heads[head], by.scale, queries_ + head * size_ + 4 * lane);
+                }
             });
-        }
     }
 
-    // Both parts of a number, some halves apart.
-    static GGTTS_ANYWHERE void split_number(uint16_t *to, int apart, float value) {
-        to[0] = half_of_float(value);
-        to[apart] = half_of_float(value - float_of_half(to[0]));
+    GGTTS_ANYWHERE void split_query(const Floats &query, float scale, uint16_t *to) const {
+        uint32_t parts[parts_of_query][2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            split_pair(query.at[2 * i] * scale, query.at[2 * i + 1] * scale, parts[0][i], parts[1][i]);
+#pragma unroll
+        for (int part = 0; part < parts_of_query; ++part)
+            *reinterpret_cast<TwoWords *>(to + part * queries_of_task * size_) = {{parts[part][0], parts[part][1]}};
+    }
+
+    // Both parts of two numbers.
+    static GGTTS_ANYWHERE void split_pair(float low, float high, uint32_t &first, uint32_t &second) {
+        const uint16_t parts[2] = {half_of_float(low), half_of_float(high)};
+        first = parts[0] | static_cast<uint32_t>(parts[1]) << 16;
+        second = predictor::pair_of_halves(low - float_of_half(parts[0]), high - float_of_half(parts[1]));
     }
 
     // The new key and value as the cache keeps them.
-    GGTTS_ANYWHERE void keep_new() {
+    GGTTS_ANYWHERE void keep_new(const ChunkTask &task, const ChunkWeights &with) {
         all_.each([&](int lane, const Own &own) {
             if (!has(lane))
                 return;
-            TwoWords both[2] = {};
-            for (int i = 0; i < 4; ++i) {
-                const int shift = i % 2 * 16;
-                both[0].at[i / 2] |= static_cast<uint32_t>(half_of_float(own.heads[queries_of_task].at[i]))
-                                     << shift;
-                both[1].at[i / 2] |= static_cast<uint32_t>(half_of_float(own.value.at[i])) << shift;
-            }
-            *reinterpret_cast<TwoWords *>(new_key_ + 4 * lane) = both[0];
-            *reinterpret_cast<TwoWords *>(new_value_ + 4 * lane) = both[1];
-            const int64_t at = (static_cast<int64_t>(task_.position) * size_ + 4 * lane) * 2;
-            if (task_.adds) {
-                *reinterpret_cast<TwoWords *>(with_.cache.keys + at) = both[0];
-                *reinterpret_cast<TwoWords *>(with_.cache.values + at) = both[1];
+            const auto halves_of = [](const Floats &four) {
+                return TwoWords{{predictor::pair_of_halves(four.at[0], four.at[1]),
+                                 predictor::pair_of_halves(four.at[2], four.at[3])}};
+            };
+            const TwoWords key = halves_of(own.heads[queries_of_task]), value = halves_of(own.value);
+            *reinterpret_cast<TwoWords *>(new_key_ + 4 * lane) = key;
+            *reinterpret_cast<TwoWords *>(new_value_ + 4 * lane) = value;
+            const int64_t at = (static_cast<int64_t>(task.position) * size_ + 4 * lane) * 2;
+            if (task.first_group) {
+                *reinterpret_cast<TwoWords *>(with.cache.keys + at) = key;
+                *reinterpret_cast<TwoWords *>(with.cache.values + at) = value;
             }
         });
     }
 
     // They stand behind the others.
-    GGTTS_ANYWHERE void insert_new(int begin) {
-        const int place = task_.position - begin;
-        if (!task_.newest || place >= keys_at_once)
+    GGTTS_ANYWHERE void insert_new(const ChunkTask &task, int begin, uint8_t *tile) {
+        const int row = task.position - begin;
+        if (row >= keys_of_tile)
             return;
-        all_.each([&](int lane, Own &own) {
-            each_read(lane, own, [&](Words &words, int row, int element, bool is_value) {
-                if (row == place && element < size_)
-                    words = shared_words((is_value ? new_value_ : new_key_) + element);
-            });
+        all_.each([&](int lane, const Own &) {
+            const int unit = lane % units_of_row, at = unit * halves_of_unit;
+            if (at >= size_)
+                return;
+            const bool is_value = lane >= units_of_row;
+            uint8_t *to = tile + (is_value ? bytes_of_keys + value_place(row, unit) : key_place(row, unit));
+            *reinterpret_cast<Words *>(to) =
+                *reinterpret_cast<const Words *>((is_value ? new_value_ : new_key_) + at);
         });
-    }
-
-    // Products of 16 keys with both parts of both queries.
-    GGTTS_ANYWHERE void score() {
-#pragma unroll
-        for (int tile = 0; tile < tiles_at_once; ++tile) {
-            all_.each([&](int, Own &own) {
-                for (float &score : own.scores)
-                    score = 0.0F;
-            });
-#pragma unroll
-            for (int step = 0; step < 2 * reads_of_key; ++step) {
-                const int read = step / 2, word = step % 2 * 2;
-                all_.each([&](int, Own &own) {
-#pragma unroll
-                    for (int i = 0; i < 4; ++i)
-                        own.left[i] = own.keys[tile][i % 2][read].at[word + i / 2];
-                    own.right[0] = own.queries[read].at[word];
-                    own.right[1] = own.queries[read].at[word + 1];
-                });
-                all_.multiply(
-                    [](Own &own) { return predictor::TensorOperands{own.left, own.right, own.scores}; });
-            }
-            // A lane has the scores of two keys and two columns: of one part of both queries.
-            all_.each([&](int lane, const Own &own) {
-                const int part = lane % 4;
-                float *to = scores_ + part * queries_of_task * lanes + tile * keys_of_tile + lane / 4;
-                if (part >= predictor::parts_of_number)
-                    return;
-                for (int i = 0; i < 4; ++i)
-                    to[i % 2 * lanes + i / 2 * 8] = own.scores[i] * own.factors[i % 2];
-            });
-        }
         all_.meet();
     }
 
-    GGTTS_ANYWHERE void weigh(int head, int begin) {
-        const float *scores = scores_ + head * lanes;
-        const int left = task_.end - begin;
-        const bool first = begin == task_.begin;
-        Base::weigh(
-            head, first, left < keys_at_once ? left : keys_at_once,
-            [&](int lane) { return scores[lane] + scores[lane + queries_of_task * lanes]; },
-            [&](Own &own, int lane, float kept) {
-                split_number(weights_ + head * lanes + lane, queries_of_task * lanes,
-                             own.score * weight_power);
+    // Products of the queries with the keys of a tile.
+    GGTTS_ANYWHERE void score(const uint8_t *keys) {
 #pragma unroll
-                for (int tile = 0; tile < mixed_tiles; ++tile) {
-                    for (int i = 0; i < 4; i += queries_of_task)
-                        own.mixed[tile][i + head] = first ? 0.0F : own.mixed[tile][i + head] * kept;
+        for (int product = 0; product < products_of_tile; ++product) {
+            all_.each([&](int lane, Own &own) {
+                const int row = product * keys_of_product + lane / 4;
+#pragma unroll
+                for (int read = 0; read < reads_of_key; ++read) {
+                    const int unit = key_unit(lane, read);
+                    own.read[read] = unit_at(keys + key_place(row, unit), unit);
+                }
+#pragma unroll
+                for (auto &chain : own.scores[product]) {
+#pragma unroll
+                    for (float &sum : chain)
+                        sum = 0.0F;
                 }
             });
+#pragma unroll
+            for (int read = 0; read < reads_of_key; ++read) {
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    all_.each([&](int, Own &own) {
+#pragma unroll
+                        for (int i = 0; i < 4; ++i)
+                            own.left[i] = own.queries[read][i % 2].at[2 * half + i / 2];
+                        own.right[0] = own.read[read].at[2 * half];
+                        own.right[1] = own.read[read].at[2 * half + 1];
+                    });
+                    all_.multiply([&](Own &own) {
+                        return predictor::TensorOperands{own.left, own.right, own.scores[product][half]};
+                    });
+                }
+            }
+        }
     }
 
-    // Products of 16 elements of the values of 16 keys with both parts of the weights of both heads.
-    GGTTS_ANYWHERE void mix() {
+    // Scores become weights, relative to the highest one so far. A lane has four keys of one head.
+    GGTTS_ANYWHERE void weigh(int keys) {
+        const float lowest = float_of_bits(0xFF800000U);
+        all_.each([&](int lane, Own &own) {
+            own.highest = own.top;
 #pragma unroll
-        for (int tile = 0; tile < tiles_at_once; ++tile) {
+            for (int i = 0; i < 2 * products_of_tile; ++i) {
+                const auto &sums = own.scores[i / 2];
+                const float score =
+                    ((sums[0][i % 2] + sums[1][i % 2]) + (sums[0][i % 2 + 2] + sums[1][i % 2 + 2])) * own.factor;
+                own.weights[i] = i / 2 * keys_of_product + lane % 4 * 2 + i % 2 < keys ? score : lowest;
+                own.highest = fmaxf(own.highest, own.weights[i]);
+            }
+        });
+        combine_fours(
+            all_, [](const Own &own) { return own.highest; }, [](float a, float b) { return fmaxf(a, b); },
+            [](Own &own, float highest) { own.highest = highest; });
+        // Times 1 otherwise.
+        if (any(all_, [](const Own &own) { return own.highest != own.top; }))
+            lower_sums();
+        all_.each([](int, Own &own) {
+#pragma unroll
+            for (float &weight : own.weights) {
+                weight = expf(weight - own.top);
+                own.total += weight;
+            }
+#pragma unroll
+            for (int i = 0; i < products_of_tile; ++i)
+                split_pair(own.weights[2 * i] * weight_power, own.weights[2 * i + 1] * weight_power,
+                           own.left[2 * i], own.left[2 * i + 1]);
+        });
+    }
+
+    GGTTS_ANYWHERE void lower_sums() {
+        all_.each([](int, Own &own) {
+            const float kept = expf(own.top - own.highest);
+            own.top = own.highest;
+            own.total *= kept;
+#pragma unroll
+            for (auto &mixed : own.mixed) {
+#pragma unroll
+                for (float &sum : mixed)
+                    sum *= kept;
+            }
+        });
+    }
+
+    // Adds the values of a tile by their weights.
+    GGTTS_ANYWHERE void mix(const uint8_t *values) {
+#pragma unroll
+        for (int read = 0; read < reads_of_value; ++read) {
             all_.each([&](int lane, Own &own) {
-                const uint16_t *first = weights_ + lane / 4 * lanes + tile * keys_of_tile + 2 * (lane % 4);
-                for (int i = 0; i < 2; ++i)
-                    own.right[i] =
-                        lane / 4 < columns_used ? *reinterpret_cast<const uint32_t *>(first + 8 * i) : 0U;
+                const int unit = value_unit(lane, read);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const int row = 2 * (lane % 4) + i % 2 + i / 2 * keys_of_product;
+                    own.read[i] = unit_at(values + value_place(row, unit), unit);
+                }
             });
 #pragma unroll
-            for (int index = 0; index < mixed_tiles; ++index) {
-                const int read = index / 4, word = index % 4;
+            for (int element = 0; element < halves_of_unit; ++element) {
                 all_.each([&](int, Own &own) {
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        const int row = i / 2 * 2;
-                        own.left[i] = pair_of(own.kept_values[tile][row][read].at[word],
-                                              own.kept_values[tile][row + 1][read].at[word], i % 2);
-                    }
+                    for (int i = 0; i < 2; ++i)
+                        own.right[i] = pair_of(own.read[2 * i].at[element / 2],
+                                               own.read[2 * i + 1].at[element / 2], element % 2);
                 });
                 all_.multiply([&](Own &own) {
-                    return predictor::TensorOperands{own.left, own.right, own.mixed[index]};
+                    return predictor::TensorOperands{own.left, own.right,
+                                                     own.mixed[read * halves_of_unit + element]};
                 });
             }
         }
@@ -302,29 +317,44 @@ private:
 #endif
     }
 
-    // A lane has two elements and two columns: of one part of both heads.
+    // Both parts of a sum are one lane's, that of an element of two units.
     GGTTS_ANYWHERE void leave_mixed() {
+        combine_fours(
+            all_, [](const Own &own) { return own.total; }, [](float a, float b) { return a + b; },
+            [](Own &own, float total) { own.total = total; });
         all_.each([&](int lane, const Own &own) {
-            const int part = lane % 4;
-            if (part >= predictor::parts_of_number)
+            const int head = lane / 4;
+            if (head >= queries_of_task)
                 return;
+            if (lane % 4 == 0) {
+                softmax_[2 * head] = own.top;
+                softmax_[2 * head + 1] = own.total;
+            }
 #pragma unroll
-            for (int index = 0; index < mixed_tiles; ++index) {
-                const int element = element_of_value(lane, index / 4) + index % 4 * 2;
-                float *to = means_ + part * queries_of_task * size_ + element;
-                if (element >= size_)
+            for (int i = 0; i < 2 * reads_of_value; ++i) {
+                const int at = (lane % 4 * 2 + i % 2 + i / 2 * 8) * halves_of_unit;
+                if (at >= size_)
                     continue;
-                for (int i = 0; i < 4; ++i)
-                    to[i % 2 * size_ + i / 2] = own.mixed[index][i];
+                float *to = means_ + head * size_ + at;
+#pragma unroll
+                for (int first = 0; first < halves_of_unit; first += 4) {
+                    Floats four;
+#pragma unroll
+                    for (int element = 0; element < 4; ++element) {
+                        const auto &sums = own.mixed[i / 2 * halves_of_unit + first + element];
+                        four.at[element] = sums[i % 2] + sums[i % 2 + 2];
+                    }
+                    *reinterpret_cast<Floats *>(to + first) = four;
+                }
             }
         });
         all_.meet();
     }
 
-    float *means_;  // [parts][heads][head_dim], where heads and halves were before
+    Tiles &tiles_;
+    float *means_;    // [heads][head_dim]
+    float *softmax_;  // [heads][highest score, sum]
     uint16_t *queries_, *new_key_, *new_value_;
-    float *scores_;
-    uint16_t *weights_;
 };
 
 }  // namespace ggtts::talker::batch

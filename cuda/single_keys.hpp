@@ -7,7 +7,7 @@ namespace ggtts::talker::batch {
 
 // Keys and values of the new position, each four neighbours of a lane, and of those that come before it.
 struct SingleLane : ChunkLane {
-    static constexpr int keys_at_once = 16;
+    static constexpr int keys_at_once = 8;
     Words keys[keys_at_once], kept_values[keys_at_once];
     Floats mixed[queries_of_task];
 };
@@ -16,33 +16,35 @@ template <class AllLanes>
 class SingleKeys : public ChunkAttention<SingleLane, AllLanes> {
     using Base = ChunkAttention<SingleLane, AllLanes>;
     using Own = SingleLane;
-    using Base::all_, Base::task_, Base::with_, Base::size_, Base::has;
+    using Base::all_, Base::size_, Base::has;
     static constexpr int keys_at_once = Own::keys_at_once;
     static constexpr int scores_at_once = keys_at_once * queries_of_task;
 
 public:
-    // In floats.
-    static constexpr GGTTS_EVERYWHERE int room(int head_dim) {
-        return (queries_of_task + 1) * head_dim + queries_of_task * lanes;
+    // In floats: what puts chunks together needs the most.
+    static constexpr GGTTS_EVERYWHERE int room() { return queries_of_task * lanes; }
+
+    GGTTS_ANYWHERE SingleKeys(AllLanes &all, int head_dim, float *room) : Base(all, head_dim), scores_(room) {}
+
+    GGTTS_ANYWHERE float *scratch() const { return scores_; }
+
+    // As those of HalfKeys.
+    GGTTS_ANYWHERE void prepare(const ChunkTask &task, const ChunkWeights &with, bool newest) {
+        Base::load_inputs(task, with, newest);
+        Base::norm_and_rotate(with.epsilon);
+        if (newest && task.first_group)
+            keep_new(task, with);
+        all_.meet();
     }
 
-    GGTTS_ANYWHERE SingleKeys(AllLanes &all, const ChunkTask &task, const ChunkWeights &with, float *room)
-        : Base(all, task, with, room), scores_(room + (queries_of_task + 1) * with.head_dim) {}
-
-    GGTTS_ANYWHERE void attend() {
-        Base::load_inputs();
-        load_keys(task_.begin);
-        Base::norm_and_rotate_all();
-        if (task_.adds)
-            keep_new();
-        for (int begin = task_.begin; begin < task_.end; begin += keys_at_once) {
-            if (begin > task_.begin)
-                load_keys(begin);
-            insert_new(begin);
+    GGTTS_ANYWHERE void attend(const ChunkTask &task, const Cache &cache) {
+        for (int begin = task.begin; begin < task.end; begin += keys_at_once) {
+            load_keys(cache, begin, task.old_keys(begin));
+            insert_new(task.position - begin);
             score();
 #pragma unroll
             for (int head = 0; head < queries_of_task; ++head)
-                weigh(head, begin);
+                weigh(head, begin == task.begin, task.end - begin);
             all_.meet();
             mix();
             all_.meet();
@@ -59,16 +61,16 @@ public:
 
 private:
     // Those that the cache has; the others are zeros.
-    GGTTS_ANYWHERE void load_keys(int begin) {
-        const int count = Base::old_keys(begin), row = size_ * static_cast<int>(sizeof(float));
+    GGTTS_ANYWHERE void load_keys(const Cache &cache, int begin, int count) {
+        const int row = size_ * static_cast<int>(sizeof(float));
         all_.each([&](int lane, Own &own) {
             const int64_t first = (static_cast<int64_t>(begin) * size_ + 4 * lane) * sizeof(float);
 #pragma unroll
             for (int n = 0; n < keys_at_once; ++n) {
                 const bool exists = n < count && has(lane);
-                own.keys[n] = exists ? predictor::load_words(with_.cache.keys + first + n * row) : Words{};
+                own.keys[n] = exists ? predictor::load_words(cache.keys + first + n * row) : Words{};
                 own.kept_values[n] =
-                    exists ? predictor::load_words(with_.cache.values + first + n * row) : Words{};
+                    exists ? predictor::load_words(cache.values + first + n * row) : Words{};
             }
         });
     }
@@ -86,20 +88,19 @@ private:
         return values;
     }
 
-    GGTTS_ANYWHERE void keep_new() {
+    GGTTS_ANYWHERE void keep_new(const ChunkTask &task, const ChunkWeights &with) {
         all_.each([&](int lane, const Own &own) {
             if (!has(lane))
                 return;
-            const int64_t at = (static_cast<int64_t>(task_.position) * size_ + 4 * lane) * sizeof(float);
-            *reinterpret_cast<Floats *>(with_.cache.keys + at) = own.heads[queries_of_task];
-            *reinterpret_cast<Floats *>(with_.cache.values + at) = own.value;
+            const int64_t at = (static_cast<int64_t>(task.position) * size_ + 4 * lane) * sizeof(float);
+            *reinterpret_cast<Floats *>(with.cache.keys + at) = own.heads[queries_of_task];
+            *reinterpret_cast<Floats *>(with.cache.values + at) = own.value;
         });
     }
 
     // The new key and value stand behind the others.
-    GGTTS_ANYWHERE void insert_new(int begin) {
-        const int place = task_.position - begin;
-        if (!task_.newest || place >= keys_at_once)
+    GGTTS_ANYWHERE void insert_new(int place) {
+        if (place >= keys_at_once)
             return;
         all_.each([&](int, Own &own) {
 #pragma unroll
@@ -131,17 +132,26 @@ private:
         all_.meet();
     }
 
-    GGTTS_ANYWHERE void weigh(int head, int begin) {
+    // Scores become weights, relative to the highest one so far.
+    GGTTS_ANYWHERE void weigh(int head, bool first, int keys) {
         float *scores = scores_ + head * lanes;
-        const int left = task_.end - begin;
-        Base::weigh(
-            head, begin == task_.begin, left < keys_at_once ? left : keys_at_once,
-            [&](int lane) { return scores[lane]; },
-            [&](Own &own, int lane, float kept) {
-                scores[lane] = own.score;
-                for (float &value : own.mixed[head].at)
-                    value = begin == task_.begin ? 0.0F : value * kept;
-            });
+        const float lowest = float_of_bits(0xFF800000U);
+        all_.each([&](int lane, Own &own) {
+            own.score = lane < keys_at_once && lane < keys ? scores[lane] : lowest;
+        });
+        const float highest = all_.highest([](int, const Own &own) { return own.score; });
+        all_.each([&](int lane, Own &own) {
+            const float before = first ? lowest : own.tops[head];
+            const float top = fmaxf(before, highest), kept = first ? 0.0F : expf(before - top);
+            own.score = expf(own.score - top);
+            own.tops[head] = top;
+            own.totals[head] = first ? 0.0F : own.totals[head] * kept;
+            scores[lane] = own.score;
+            for (float &value : own.mixed[head].at)
+                value = first ? 0.0F : value * kept;
+        });
+        const float total = all_.sum([](int, const Own &own) { return own.score; });
+        all_.each([&](int, Own &own) { own.totals[head] += total; });
     }
 
     GGTTS_ANYWHERE void mix() {

@@ -42,6 +42,7 @@ template <class AllLanes, class SquaresOf>
 GGTTS_ANYWHERE void find_scales(AllLanes &all, int width, float epsilon, SquaresOf squares_of) {
     all.each([&](int lane, FourValues &own) {
         own.squares = 0.0F;
+#pragma unroll 4
         for (int i = lane % lanes_of_block; i < width / block_width; i += lanes_of_block)
             own.squares += squares_of(lane, i);
     });

@@ -92,6 +92,8 @@ void TalkerBatchPlan::allocate_buffers(const std::vector<float> &lifts) {
     step_.logs = allocate<float>(shapes.tasks * talker::batch::queries_of_task);
     step_.met = allocate<uint32_t>(shapes.spans * columns);
     step_.hidden = answer_;
+    step_.sharing = sizes.heads / sizes.kv_heads;
+    step_.groups = shapes.spans / sizes.kv_heads;
     spans_ = shapes.spans;
 }
 
