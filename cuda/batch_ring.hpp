@@ -14,6 +14,10 @@ using predictor::Piece;
 // A piece in the units of batch_rows.hpp, of which a matrix has as many as of those of tensor_weights.hpp.
 inline constexpr int bits_of_task = 5;  // of the rows that a warp multiplies at once
 
+// Slots at most, of which shared memory begins with a word each.
+inline constexpr int most_slots = 8;
+inline constexpr int bytes_of_arrivals = most_slots * static_cast<int>(sizeof(uint64_t));
+
 // Units that each row of a stage has, at most, where tiles have 2^bits rows.
 constexpr GGTTS_EVERYWHERE int units_of_stage(int stage_units, int bits) {
     return stage_units >> (bits - bits_of_task);
@@ -43,25 +47,30 @@ public:
         : block_(block),
           model_(model),
           tables_(tables),
-          memory_(reinterpret_cast<uint8_t *>(block.shared())),
+          memory_(reinterpret_cast<uint8_t *>(block.shared()) + bytes_of_arrivals),
+          arrivals_(reinterpret_cast<uint64_t *>(block.shared())),
           slots_(room.slots),
           slot_bytes_(room.slot_bytes),
           stage_units_(room.stage_units),
           piece_(block.index()) {
+        make_arrivals(block, arrivals_, slots_);
         find_piece();
     }
 
     GGTTS_ANYWHERE void start() {
+        GGTTS_SHORT_LOOP
         for (int slot = 0; slot + 1 < slots_; ++slot)
             ask();
     }
 
     // The weights of the next stage, which have come. Nobody needs those of the one before any more.
     GGTTS_ANYWHERE const uint8_t *next() {
-        // Asked for after it: what other slots hold, but for the one that is free.
-        wait_for_copies(block_, slots_ - 2);
+        wait_for_rows(block_, arrivals_ + current_, turn_);
         const uint8_t *result = memory_ + current_ * slot_bytes_;
-        current_ = current_ + 1 == slots_ ? 0 : current_ + 1;
+        if (++current_ == slots_) {
+            current_ = 0;
+            turn_ ^= 1;
+        }
         return result;
     }
 
@@ -81,10 +90,8 @@ private:
     }
 
     GGTTS_ANYWHERE void ask() {
-        if (matrix_ >= model_.matrix_count) {
-            // Counts as a copy all the same.
-            return begin_rows(block_, 0, [](int) { return RowCopy{}; });
-        }
+        if (matrix_ >= model_.matrix_count)
+            return;
         const Piece piece(tiling(), piece_);
         copy_stage(tables_.matrices[matrix_], piece, Stage(piece, stage_, most_units()));
         asked_ = asked_ + 1 == slots_ ? 0 : asked_ + 1;
@@ -103,7 +110,7 @@ private:
         const int all = stage.units * unit_width;
         const int width = missing < 0 ? 0 : missing < all ? missing : all;
         const int row_room = Type::room_of(most_units());
-        begin_rows(block_, rows, [&](int row) {
+        begin_rows(block_, arrivals_ + asked_, rows, [&](int row) {
             return RowCopy{slot + row * row_room, row_of(matrix, first_row + row) + Type::bytes_of(begin),
                            Type::bytes_of(width), Type::bytes_of(all)};
         });
@@ -113,8 +120,10 @@ private:
     const Model &model_;
     const BatchTables &tables_;
     uint8_t *memory_;
+    uint64_t *arrivals_;  // of the slots
     int slots_, slot_bytes_, stage_units_;
     int current_ = 0, asked_ = 0;
+    uint32_t turn_ = 0;  // whether a slot is read for an odd number of times before
     // The stage to ask for next.
     int matrix_ = 0, piece_, stage_ = 0;
 };

@@ -38,7 +38,8 @@ BatchRoom room_for(const Sizes &sizes, int columns, int stage_units, int slots, 
         room.slot_bytes = std::max(room.slot_bytes, rows * Type::room_of(units));
         sums = std::max(sums, static_cast<int64_t>(units) * columns * predictor::sums_stride(rows));
     }
-    room.scales = static_cast<int64_t>(slots) * room.slot_bytes / static_cast<int64_t>(sizeof(float));
+    const int64_t bytes = bytes_of_arrivals + static_cast<int64_t>(slots) * room.slot_bytes;
+    room.scales = bytes / static_cast<int64_t>(sizeof(float));
     room.sums = room.scales + columns;
     room.end = room.sums + sums;
     return room;
@@ -53,5 +54,6 @@ inline constexpr int least_stage_units = 2;
 // What shared memory leaves is the first-level cache, and that is worth more than further stages: five slots
 // instead of two cost an H200 24 % of a step of two utterances, three 6 % of one of 64.
 inline constexpr int most_slots_of_batch = 2;
+static_assert(most_slots_of_batch <= most_slots);
 
 }  // namespace ggtts::talker::batch

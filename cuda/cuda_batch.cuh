@@ -1,7 +1,9 @@
 // What the kernel for steps of several utterances asks of a GPU, beside cuda_tensor.cuh.
 #pragma once
 
+#include "batch_model.hpp"
 #include "batch_operands.hpp"
+#include "cuda_feed.cuh"
 #include "cuda_tensor.cuh"
 
 namespace ggtts::talker::batch {
@@ -28,67 +30,106 @@ private:
 
 namespace detail {
 
-__device__ __forceinline__ void begin_copy(uint8_t *target, const uint8_t *source) {
-#if __CUDA_ARCH__ >= 800
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(target));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(source) : "memory");
-#endif
+inline constexpr int bytes_of_word = 16;
+
+__device__ __forceinline__ bool is_aligned(const RowCopy &copy) {
+    return (reinterpret_cast<uintptr_t>(copy.source) | static_cast<uintptr_t>(copy.bytes)) % bytes_of_word == 0;
 }
 
-// Rows of small models, which begin anywhere.
+// A lane's part of a row, two bytes at once, as rows of small models begin anywhere.
 __device__ __forceinline__ void copy_slowly(int lane, const RowCopy &copy) {
     for (int at = 2 * lane; at < copy.bytes; at += 2 * lanes)
         *reinterpret_cast<uint16_t *>(copy.target + at) =
             __ldg(reinterpret_cast<const uint16_t *>(copy.source + at));
 }
 
+#if __CUDA_ARCH__ >= 900
+// A copy of one lane.
+__device__ __forceinline__ void begin_row(const RowCopy &copy, uint64_t *arrival) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     predictor::detail::address(copy.target)),
+                 "l"(copy.source), "r"(copy.bytes), "r"(predictor::detail::address(arrival))
+                 : "memory");
+}
+
+// Says how many bytes a warp asks for.
+__device__ __forceinline__ void expect(uint64_t *arrival, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                     predictor::detail::address(arrival)),
+                 "r"(bytes)
+                 : "memory");
+}
+#elif __CUDA_ARCH__ >= 800
+// A lane's part of a row.
+__device__ __forceinline__ void begin_row(int lane, const RowCopy &copy) {
+#pragma unroll 1
+    for (int at = lane * bytes_of_word; at < copy.bytes; at += lanes * bytes_of_word)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                         predictor::detail::address(copy.target + at)),
+                     "l"(copy.source + at)
+                     : "memory");
+}
+#endif
+
 }  // namespace detail
 
-template <class Locate>
-__device__ __forceinline__ void begin_rows(const CudaBlock &, int rows, Locate locate) {
-    constexpr int word = 16;
-    const int thread = predictor::unknown(static_cast<int>(threadIdx.x)), lane = thread % lanes;
-#pragma unroll 1
-    for (int row = thread / lanes; row < rows;
-         row += static_cast<int>(blockDim.x) / lanes) {
-        const RowCopy copy = locate(row);
-        if ((reinterpret_cast<uintptr_t>(copy.source) | static_cast<uintptr_t>(copy.bytes)) % word == 0) {
-#pragma unroll 1
-            for (int at = lane * word; at < copy.bytes; at += lanes * word)
-                detail::begin_copy(copy.target + at, copy.source + at);
-        } else {
-            detail::copy_slowly(lane, copy);
-        }
-        for (int at = copy.bytes + 2 * lane; at < copy.room; at += 2 * lanes)
-            *reinterpret_cast<uint16_t *>(copy.target + at) = 0;
+// Since compute capability 9.0 a warp's copies are counted by a barrier in shared memory.
+__device__ __forceinline__ void make_arrivals(const CudaBlock &, uint64_t *arrivals, int slots) {
+#if __CUDA_ARCH__ >= 900
+    if (static_cast<int>(threadIdx.x) < slots) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(
+                         predictor::detail::address(arrivals + threadIdx.x)),
+                     "r"(batch_warps)
+                     : "memory");
     }
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    predictor::detail::show_to_copies();
+    __syncthreads();
 #endif
 }
 
-__device__ __forceinline__ void wait_for_copies(const CudaBlock &, int newer) {
-#if __CUDA_ARCH__ >= 800
-    switch (newer) {
-        case 0:
-            asm volatile("cp.async.wait_group 0;" ::: "memory");
-            break;
-        case 1:
-            asm volatile("cp.async.wait_group 1;" ::: "memory");
-            break;
-        case 2:
-            asm volatile("cp.async.wait_group 2;" ::: "memory");
-            break;
-        case 3:
-            asm volatile("cp.async.wait_group 3;" ::: "memory");
-            break;
-        case 4:
-            asm volatile("cp.async.wait_group 4;" ::: "memory");
-            break;
-        default:
-            asm volatile("cp.async.wait_group 5;" ::: "memory");
-            break;
+template <class Locate>
+__device__ __forceinline__ void begin_rows(const CudaBlock &, uint64_t *arrival, int rows, Locate locate) {
+    const int thread = predictor::unknown(static_cast<int>(threadIdx.x)), lane = thread % lanes;
+    const int warp = thread / lanes;
+#if __CUDA_ARCH__ >= 900
+    // A lane has a row of its warp.
+    const int row = lane * batch_warps + warp;
+    const bool exists = row < rows;
+    const RowCopy own = locate(exists ? row : 0);
+    const bool at_once = exists && detail::is_aligned(own) && own.bytes == own.room;
+    const int bytes = __reduce_add_sync(predictor::all_lanes, at_once ? own.bytes : 0);
+    if (lane == 0)
+        detail::expect(arrival, bytes);
+    __syncwarp();
+    if (at_once)
+        detail::begin_row(own, arrival);
+    if (__all_sync(predictor::all_lanes, at_once == exists))
+        return;
+#endif
+#pragma unroll 1
+    for (int row = warp; row < rows; row += batch_warps) {
+        const RowCopy copy = locate(row);
+#if __CUDA_ARCH__ >= 900
+        if (detail::is_aligned(copy) && copy.bytes == copy.room)
+            continue;
+        detail::copy_slowly(lane, copy);
+#elif __CUDA_ARCH__ >= 800
+        if (detail::is_aligned(copy))
+            detail::begin_row(lane, copy);
+        else
+            detail::copy_slowly(lane, copy);
+#endif
+        for (int at = copy.bytes + 2 * lane; at < copy.room; at += 2 * lanes)
+            *reinterpret_cast<uint16_t *>(copy.target + at) = 0;
     }
+}
+
+// What a warp has copied itself is there at the barrier of the block.
+__device__ __forceinline__ void wait_for_rows(const CudaBlock &, uint64_t *arrival, uint32_t turn) {
+#if __CUDA_ARCH__ >= 900
+    predictor::detail::wait_for_copy(arrival, turn);
+#elif __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
     __syncthreads();
 }

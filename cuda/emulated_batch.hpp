@@ -35,9 +35,11 @@ private:
     std::vector<std::unique_ptr<WarpWithLanes>> warps_;
 };
 
-// Begins to copy some rows, as locate(row) says.
+inline void make_arrivals(const EmulatedBlock &, uint64_t *, int) {}
+
+// Begins to copy some rows, as locate(row) says, into a slot.
 template <class Locate>
-void begin_rows(const EmulatedBlock &, int rows, Locate locate) {
+void begin_rows(const EmulatedBlock &, uint64_t *, int rows, Locate locate) {
     for (int row = 0; row < rows; ++row) {
         const RowCopy copy = locate(row);
         std::memcpy(copy.target, copy.source, static_cast<size_t>(copy.bytes));
@@ -45,8 +47,9 @@ void begin_rows(const EmulatedBlock &, int rows, Locate locate) {
     }
 }
 
-// Waits for all copies but those that were begun last by `newer` calls.
-inline void wait_for_copies(const EmulatedBlock &, int) {}
+// Waits for the rows of a slot, which has been used for an odd number of times before or not; and for all
+// threads.
+inline void wait_for_rows(const EmulatedBlock &, uint64_t *, uint32_t) {}
 
 // Copies that a warp begins: locate(lane, i) for i in [0, count).
 template <class Own, class Locate>
