@@ -194,16 +194,15 @@ struct TaskSums {
     bool adds;
 };
 
-// Multiplies with eight columns, which have been asked for; asks for the next ones.
+// Multiplies with eight columns, which have been asked for; asks for the next ones of this task.
 template <int turn, class AllLanes>
-GGTTS_ANYWHERE void multiply_columns(AllLanes &all, const UnitTask &task, const UnitTask &next, int column,
-                                     const Factors &factors, const TaskSums &to) {
-    const bool ends = column + columns_at_once >= task.last_column;
+GGTTS_ANYWHERE void multiply_columns(AllLanes &all, const UnitTask &task, int column, const Factors &factors,
+                                     const TaskSums &to) {
+    const int following = column + columns_at_once;
     all.each([&](int lane, UnitLane &own) {
-        if (!ends || next.exists()) {
-            load_columns(lane, own.columns[1 - turn], ends ? next.unit : task.unit,
-                         ends ? next.column : column + columns_at_once, factors);
-        }
+        if (following < task.last_column)
+            load_columns(lane, own.columns[1 - turn], task.unit, following, factors);
+#pragma unroll
         for (int group = 0; group < groups_of_task; ++group) {
             for (int i = 0; i < 4; ++i)
                 own.sums[group][i] = 0.0F;
@@ -217,25 +216,27 @@ GGTTS_ANYWHERE void multiply_columns(AllLanes &all, const UnitTask &task, const 
     });
 }
 
-// Multiplies the task of a warp, whose first columns have been asked for; asks for the first ones of `next`
-// at its end.
+// Multiplies the task of a warp, whose first columns have been asked for; then asks for the first ones of `next`:
+// if they came to where others are still needed, all of them would be moved, and waited for.
 template <class Type, class AllLanes>
 GGTTS_ANYWHERE void multiply_task(AllLanes &all, const UnitTask &task, const UnitTask &next,
                                   const uint8_t *stage, int row_room, const Factors &factors,
                                   const TaskSums &to) {
-    if (!task.exists())
-        return load_first(all, next, factors);
-    all.each(
-        [&](int lane, UnitLane &own) { load_weights<Type>(lane, own, task, stage, row_room, factors.lift); });
+    if (task.exists()) {
+        all.each([&](int lane, UnitLane &own) {
+            load_weights<Type>(lane, own, task, stage, row_room, factors.lift);
+        });
 #pragma unroll 1
-    for (int column = task.column; column < task.last_column; column += 2 * columns_at_once) {
-        multiply_columns<0>(all, task, next, column, factors, to);
-        if (column + columns_at_once >= task.last_column) {
-            all.each([&](int, UnitLane &own) { own.columns[0] = own.columns[1]; });
-            break;
+        for (int column = task.column;; column += 2 * columns_at_once) {
+            multiply_columns<0>(all, task, column, factors, to);
+            if (column + columns_at_once >= task.last_column)
+                break;
+            multiply_columns<1>(all, task, column + columns_at_once, factors, to);
+            if (column + 2 * columns_at_once >= task.last_column)
+                break;
         }
-        multiply_columns<1>(all, task, next, column + columns_at_once, factors, to);
     }
+    load_first(all, next, factors);
 }
 
 // Multiplies a piece: sums [units of a stage][columns][stride], of which as many are filled as the result
