@@ -15,11 +15,23 @@ inline bool fits_batch(const Sizes &sizes) {
            sizes.heads % sizes.kv_heads == 0 && sizes.vocabulary % 4 == 0;
 }
 
+// Tiles that are left when all processors of a large GPU have had as many are cut into parts for more of them.
+constexpr Tiling with_rest_cut(Tiling tiling) {
+    const int rest = tiling.tiles % predictor::wanted_pieces;
+    if (tiling.tiles < predictor::wanted_pieces || rest == 0)
+        return tiling;
+    tiling.whole = tiling.tiles - rest;
+    while (tiling.part_bits < predictor::most_part_bits && 2 * (rest << tiling.part_bits) <= predictor::wanted_pieces)
+        ++tiling.part_bits;
+    return tiling;
+}
+
 // The shapes of the matrices, by kind.
 inline std::array<Tiling, product_kinds> tilings_of(const Sizes &sizes) {
     const int attended = sizes.heads * sizes.head_dim, kept = sizes.kv_heads * sizes.head_dim;
     const auto tiling = [](int kind, int rows, int width) {
-        return predictor::tiling_of({nullptr, rows, predictor::whole_chunks(width)}, bits_of_kind(kind));
+        return with_rest_cut(
+            predictor::tiling_of({nullptr, rows, predictor::whole_chunks(width)}, bits_of_kind(kind)));
     };
     return {tiling(inputs_matrix, attended + 2 * kept, sizes.width),
             tiling(output_matrix, sizes.width, attended),

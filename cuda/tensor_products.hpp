@@ -37,11 +37,12 @@ struct Tiling {
     int bits = tile_bits;  // of the rows of a tile
     int tiles = 0;
     int part_bits = 0;
+    int whole = 0;  // of the tiles, how many are not cut into parts
 
     constexpr int rows() const { return 1 << bits; }
     constexpr int parts() const { return 1 << part_bits; }
     constexpr int units() const { return matrix.chunks * units_of_chunk; }
-    constexpr int pieces() const { return tiles << part_bits; }
+    constexpr int pieces() const { return whole + ((tiles - whole) << part_bits); }
     constexpr int most_units() const { return (units() + parts() - 1) / parts(); }
 };
 
@@ -53,15 +54,17 @@ constexpr Tiling tiling_of(const Matrix &matrix, int bits = tile_bits) {
 }
 
 struct Piece {
+    int part_bits;  // of its tile
     int tile, part;
     int first_unit, units;
     int first_chunk, chunks;
 
     GGTTS_ANYWHERE Piece(const Tiling &tiling, int index)
-        : tile(index >> tiling.part_bits),
-          part(index & (tiling.parts() - 1)),
-          first_unit(tiling.units() * part >> tiling.part_bits),
-          units((tiling.units() * (part + 1) >> tiling.part_bits) - first_unit),
+        : part_bits(index < tiling.whole ? 0 : tiling.part_bits),
+          tile(index < tiling.whole ? index : tiling.whole + ((index - tiling.whole) >> part_bits)),
+          part((index - tiling.whole) & ((1 << part_bits) - 1)),
+          first_unit(tiling.units() * part >> part_bits),
+          units((tiling.units() * (part + 1) >> part_bits) - first_unit),
           first_chunk(first_unit / units_of_chunk),
           chunks((first_unit + units + units_of_chunk - 1) / units_of_chunk - first_chunk) {}
 };
@@ -364,11 +367,11 @@ GGTTS_ANYWHERE bool complete(const Block &block, const Tiling &tiling, const Pie
     const int size = columns << bits;
     float *of_tile = meeting.joined + static_cast<int64_t>(piece.tile << tiling.part_bits) * size;
     add_units(block, piece.units, columns, bits, sums, [&](int column, int row, const Floats &total) {
-        float *to = tiling.part_bits == 0 ? sums + column * stride + row
+        float *to = piece.part_bits == 0 ? sums + column * stride + row
                                           : of_tile + piece.part * size + (column << bits) + row;
         *reinterpret_cast<Floats *>(to) = total;
     });
-    if (tiling.part_bits == 0)
+    if (piece.part_bits == 0)
         return true;
     if (!arrives_last(block, meeting.arrived + piece.tile, tiling.parts()))
         return false;
