@@ -1,10 +1,10 @@
 // The attention of the new positions of several utterances, each over its own keys and values where GGML
 // keeps them.
 //
-// A chunk is some of the keys of one key head of one utterance, for up to two of the query heads that share it.
-// A warp has neighbouring chunks: see half_keys.hpp and single_keys.hpp. What the chunks of a head have found is
-// put together by the warp that is done last (Dao et al., "Flash-Decoding", 2023). How keys are divided depends on the position of
-// their utterance only, and so do all sums.
+// A chunk is some of the keys of one key head of one utterance, for up to two of the query heads that share
+// it. A warp has neighbouring chunks: see half_keys.hpp and single_keys.hpp. What the chunks of a head have
+// found is put together by the warp that is done last (Dao et al., "Flash-Decoding", 2023). How keys are
+// divided depends on the position of their utterance only, and so do all sums.
 #pragma once
 
 #include "batch_model.hpp"
@@ -156,7 +156,9 @@ protected:
 #pragma unroll
         for (int head = 0; head < heads_of_lane; ++head) {
             exchange(
-                all_, [&](int lane) { return lane < half ? lane + half : has(lane) ? lane - half : lane; },
+                all_, [&](int lane) { return lane < half ? lane + half
+                                             : has(lane) ? lane - half
+                                                         : lane; },
                 [&](const Own &own) { return own.heads[head]; },
                 [&](int lane, Own &own, const Floats &other) {
 #pragma unroll

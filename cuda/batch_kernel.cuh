@@ -110,8 +110,7 @@ inline size_t shared_bytes(const Sizes &sizes, const BatchRoom &room) {
 // What a launch needs to know.
 struct BatchKernel {
     const void *function = nullptr;
-    BatchRoom (*room)(const Sizes &, int columns, int stage_units, int slots,
-                      int attending) = nullptr;
+    BatchRoom (*room)(const Sizes &, int columns, int stage_units, int slots, int attending) = nullptr;
     int stage_units = 0;  // at most
 };
 

@@ -74,7 +74,8 @@ struct UnitTask {
     GGTTS_ANYWHERE UnitTask(const Stage &stage, int bits, int warp, int columns) {
         // Powers of two all of them: a division would take longer than an instruction of matrix units.
         const int group_bits = bits - bits_of_task, unit_bits = bits_of_count(stage.units);
-        const int spread_bits = bits_of_count(batch_warps) - group_bits - unit_bits;  // warps that share a unit
+        const int spread_bits =
+            bits_of_count(batch_warps) - group_bits - unit_bits;  // warps that share a unit
         const int of_group = warp >> group_bits;
         group = warp & ((1 << group_bits) - 1);
         place = of_group & ((1 << unit_bits) - 1);
@@ -216,8 +217,8 @@ GGTTS_ANYWHERE void multiply_columns(AllLanes &all, const UnitTask &task, int co
     });
 }
 
-// Multiplies the task of a warp, whose first columns have been asked for; then asks for the first ones of `next`:
-// if they came to where others are still needed, all of them would be moved, and waited for.
+// Multiplies the task of a warp, whose first columns have been asked for; then asks for the first ones of
+// `next`: if they came to where others are still needed, all of them would be moved, and waited for.
 template <class Type, class AllLanes>
 GGTTS_ANYWHERE void multiply_task(AllLanes &all, const UnitTask &task, const UnitTask &next,
                                   const uint8_t *stage, int row_room, const Factors &factors,

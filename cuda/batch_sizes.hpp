@@ -15,13 +15,15 @@ inline bool fits_batch(const Sizes &sizes) {
            sizes.heads % sizes.kv_heads == 0 && sizes.vocabulary % 4 == 0;
 }
 
-// Tiles that are left when all processors of a large GPU have had as many are cut into parts for more of them.
+// Tiles that are left when all processors of a large GPU have had as many are cut into parts for more of
+// them.
 constexpr Tiling with_rest_cut(Tiling tiling) {
     const int rest = tiling.tiles % predictor::wanted_pieces;
     if (tiling.tiles < predictor::wanted_pieces || rest == 0)
         return tiling;
     tiling.whole = tiling.tiles - rest;
-    while (tiling.part_bits < predictor::most_part_bits && 2 * (rest << tiling.part_bits) <= predictor::wanted_pieces)
+    while (tiling.part_bits < predictor::most_part_bits &&
+           2 * (rest << tiling.part_bits) <= predictor::wanted_pieces)
         ++tiling.part_bits;
     return tiling;
 }
@@ -63,8 +65,7 @@ inline constexpr int least_attending = 2;
 inline constexpr int least_slots = 2;
 // Units of the width in a stage of 32 rows, at least: those of 64 rows have half as many.
 inline constexpr int least_stage_units = 2;
-// What shared memory leaves is the first-level cache, and that is worth more than further stages: five slots
-// instead of two cost an H200 24 % of a step of two utterances, three 6 % of one of 64.
+// More take the room of warps that attend.
 inline constexpr int most_slots_of_batch = 2;
 static_assert(most_slots_of_batch <= most_slots);
 

@@ -234,9 +234,7 @@ private:
             using Warp = std::decay_t<decltype(warp)>;
             const OwnTasks tasks(step_.tasks, block.index() * room_.attending + index,
                                  block.blocks() * room_.attending);
-            const auto task_at = [&](int number) {
-                return ChunkTask(step_, tables_.each, number);
-            };
+            const auto task_at = [&](int number) { return ChunkTask(step_, tables_.each, number); };
             float *room = sums_room(block) + index * room_of_attention(sizes_.head_dim);
             if (step_.half_cache != 0) {
                 predictor::Lanes<Warp, HalfLane> all(warp);

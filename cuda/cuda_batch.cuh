@@ -33,7 +33,8 @@ namespace detail {
 inline constexpr int bytes_of_word = 16;
 
 __device__ __forceinline__ bool is_aligned(const RowCopy &copy) {
-    return (reinterpret_cast<uintptr_t>(copy.source) | static_cast<uintptr_t>(copy.bytes)) % bytes_of_word == 0;
+    return (reinterpret_cast<uintptr_t>(copy.source) | static_cast<uintptr_t>(copy.bytes)) % bytes_of_word ==
+           0;
 }
 
 // A lane's part of a row, two bytes at once, as rows of small models begin anywhere.
@@ -46,28 +47,29 @@ __device__ __forceinline__ void copy_slowly(int lane, const RowCopy &copy) {
 #if __CUDA_ARCH__ >= 900
 // A copy of one lane.
 __device__ __forceinline__ void begin_row(const RowCopy &copy, uint64_t *arrival) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     predictor::detail::address(copy.target)),
-                 "l"(copy.source), "r"(copy.bytes), "r"(predictor::detail::address(arrival))
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+            predictor::detail::address(copy.target)),
+        "l"(copy.source), "r"(copy.bytes), "r"(predictor::detail::address(arrival))
+        : "memory");
 }
 
 // Says how many bytes a warp asks for.
 __device__ __forceinline__ void expect(uint64_t *arrival, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     predictor::detail::address(arrival)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(predictor::detail::address(arrival)),
+        "r"(bytes)
+        : "memory");
 }
 #elif __CUDA_ARCH__ >= 800
 // A lane's part of a row.
 __device__ __forceinline__ void begin_row(int lane, const RowCopy &copy) {
 #pragma unroll 1
     for (int at = lane * bytes_of_word; at < copy.bytes; at += lanes * bytes_of_word)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                         predictor::detail::address(copy.target + at)),
-                     "l"(copy.source + at)
-                     : "memory");
+        asm volatile(
+            "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(predictor::detail::address(copy.target + at)),
+            "l"(copy.source + at)
+            : "memory");
 }
 #endif
 
@@ -144,7 +146,8 @@ __device__ __forceinline__ void begin_pieces(predictor::Lanes<CudaWarp, Own> &al
             const PieceCopy copy = locate(lane, i);
             const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(copy.target));
             const int bytes = copy.exists ? 16 : 0;
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(copy.source), "r"(bytes)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(copy.source),
+                         "r"(bytes)
                          : "memory");
         }
     });

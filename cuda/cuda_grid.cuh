@@ -23,8 +23,8 @@ __device__ __forceinline__ uint32_t acquire(const uint32_t *counter) {
     return value;
 }
 
-// The same number, of which the compiler knows nothing: so it does not compute what follows from it long before
-// that is needed, and keep it in registers that others want.
+// The same number, of which the compiler knows nothing: so it does not compute what follows from it long
+// before that is needed, and keep it in registers that others want.
 __device__ __forceinline__ int unknown(int number) {
     asm volatile("" : "+r"(number));
     return number;

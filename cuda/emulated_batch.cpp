@@ -94,7 +94,8 @@ BatchShapes shapes_for(const Sizes &sizes, int columns) {
     const auto tilings = tilings_of(sizes);
     BatchShapes shapes{{tilings.begin(), tilings.end()}, 0, 0, spans_of(sizes), 0};
     for (const Tiling &tiling : tilings) {
-        const int64_t sums = (static_cast<int64_t>(tiling.tiles) << tiling.part_bits) * columns * tiling.rows();
+        const int64_t sums =
+            (static_cast<int64_t>(tiling.tiles) << tiling.part_bits) * columns * tiling.rows();
         shapes.joined = std::max(shapes.joined, tiling.part_bits == 0 ? 0 : sums);
         shapes.tiles = std::max<int64_t>(shapes.tiles, tiling.tiles);
     }

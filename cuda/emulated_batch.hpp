@@ -94,7 +94,7 @@ template <int count, class Own, class Get, class Set>
 void add_up(predictor::Lanes<EmulatedWarp, Own> &all, Get get, Set set) {
     detail::combine_lanes<count>(
         all, predictor::lanes / 2, get, [](float a, float b) { return a + b; },
-        [&](int, Own &own, const float(&sums)[count]) { set(own, sums); });
+        [&](int, Own &own, const float (&sums)[count]) { set(own, sums); });
 }
 
 // The largest of numbers that are not negative: set(lane, own, numbers).
@@ -108,8 +108,8 @@ void largest(predictor::Lanes<EmulatedWarp, Own> &all, Get get, Set set) {
 template <class Own, class Get, class Combine, class Set>
 void combine_fours(predictor::Lanes<EmulatedWarp, Own> &all, Get get, Combine combine, Set set) {
     detail::combine_lanes<1>(
-        all, 2, [&](const Own &own, float(&values)[1]) { values[0] = get(own); }, combine,
-        [&](int, Own &own, const float(&values)[1]) { set(own, values[0]); });
+        all, 2, [&](const Own &own, float (&values)[1]) { values[0] = get(own); }, combine,
+        [&](int, Own &own, const float (&values)[1]) { set(own, values[0]); });
 }
 
 // Gives each lane what another one has: set(lane, own, taken) of what get(own) returns in lane from(lane).

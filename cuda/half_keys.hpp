@@ -1,9 +1,9 @@
 // Attention of a warp to keys and values of float16, on matrix units.
 //
 // An instruction multiplies 16 rows with eight columns. Rows are queries, or their weights: the first part of
-// up to eight heads, and then the second part of each, so that nothing is lost of their 22 bits and a lane has
-// both parts of a sum. Columns are eight keys, or one element of each of eight units of the values. The scores of a
-// tile lie in the lanes as the second product wants its weights, so they stay in registers.
+// up to eight heads, and then the second part of each, so that nothing is lost of their 22 bits and a lane
+// has both parts of a sum. Columns are eight keys, or one element of each of eight units of the values. The
+// scores of a tile lie in the lanes as the second product wants its weights, so they stay in registers.
 #pragma once
 
 #include "key_tiles.hpp"
@@ -70,8 +70,9 @@ public:
                 for (int part = 0; part < parts_of_query; ++part) {
                     const int head = lane / 4, at = key_unit(lane, read) * halves_of_unit;
                     const uint16_t *from = queries_ + (part * queries_of_task + head) * size_ + at;
-                    own.queries[read][part] =
-                        head < queries_of_task && at < size_ ? *reinterpret_cast<const Words *>(from) : Words{};
+                    own.queries[read][part] = head < queries_of_task && at < size_
+                                                  ? *reinterpret_cast<const Words *>(from)
+                                                  : Words{};
                 }
             }
         });
@@ -125,12 +126,12 @@ private:
     GGTTS_ANYWHERE void split_queries() {
         largest<queries_of_task>(
             all_,
-            [](const Own &own, float(&sizes)[queries_of_task]) {
+            [](const Own &own, float (&sizes)[queries_of_task]) {
 #pragma unroll
                 for (int head = 0; head < queries_of_task; ++head)
                     sizes[head] = predictor::size_of(own.heads[head]);
             },
-            [&](int lane, Own &own, const float(&sizes)[queries_of_task]) {
+            [&](int lane, Own &own, const float (&sizes)[queries_of_task]) {
                 own.factor = 0.0F;
 #pragma unroll
                 for (int head = 0; head < queries_of_task; ++head) {
@@ -149,7 +150,8 @@ private:
             split_pair(query.at[2 * i] * scale, query.at[2 * i + 1] * scale, parts[0][i], parts[1][i]);
 #pragma unroll
         for (int part = 0; part < parts_of_query; ++part)
-            *reinterpret_cast<TwoWords *>(to + part * queries_of_task * size_) = {{parts[part][0], parts[part][1]}};
+            *reinterpret_cast<TwoWords *>(to + part * queries_of_task *
+                                                   size_) = {{parts[part][0], parts[part][1]}};
     }
 
     // Both parts of two numbers.
@@ -242,7 +244,8 @@ private:
             for (int i = 0; i < 2 * products_of_tile; ++i) {
                 const auto &sums = own.scores[i / 2];
                 const float score =
-                    ((sums[0][i % 2] + sums[1][i % 2]) + (sums[0][i % 2 + 2] + sums[1][i % 2 + 2])) * own.factor;
+                    ((sums[0][i % 2] + sums[1][i % 2]) + (sums[0][i % 2 + 2] + sums[1][i % 2 + 2])) *
+                    own.factor;
                 own.weights[i] = i / 2 * keys_of_product + lane % 4 * 2 + i % 2 < keys ? score : lowest;
                 own.highest = fmaxf(own.highest, own.weights[i]);
             }

@@ -1,8 +1,8 @@
 // Keys and values of float16 on their way from where GGML keeps them into shared memory.
 //
-// A warp knows all its chunks from the beginning, so it asks for the next tile of keys while it attends to one,
-// also where that belongs to another utterance. In shared memory, lanes that read together find their rows in
-// different banks: see `key_place` and `value_place`.
+// A warp knows all its chunks from the beginning, so it asks for the next tile of keys while it attends to
+// one, also where that belongs to another utterance. In shared memory, lanes that read together find their
+// rows in different banks: see `key_place` and `value_place`.
 #pragma once
 
 #include "batch_attention.hpp"
@@ -37,7 +37,12 @@ class KeyTiles {
 public:
     GGTTS_ANYWHERE KeyTiles(AllLanes &all, const OwnTasks &tasks, int head_dim, uint8_t *room, TaskAt task_at,
                             CacheOf cache_of)
-        : all_(all), room_(room), size_(head_dim), next_(tasks.first), last_(tasks.last), task_at_(task_at),
+        : all_(all),
+          room_(room),
+          size_(head_dim),
+          next_(tasks.first),
+          last_(tasks.last),
+          task_at_(task_at),
           cache_of_(cache_of) {
         GGTTS_SHORT_LOOP
         for (int tile = 0; tile < tiles_of_warp; ++tile)
@@ -83,7 +88,8 @@ private:
         const int pieces = left_ > 0 ? 2 * keys_of_tile / rows_at_once : 0;
         begin_pieces(all_, pieces, [&](int lane, int piece) {
             const bool is_value = piece >= keys_of_tile / rows_at_once;
-            const int row = piece * rows_at_once % keys_of_tile + lane / units_of_row, unit = lane % units_of_row;
+            const int row = piece * rows_at_once % keys_of_tile + lane / units_of_row,
+                      unit = lane % units_of_row;
             const int place = is_value ? bytes_of_keys + value_place(row, unit) : key_place(row, unit);
             const int from = (row * size_ + unit * halves_of_unit) * 2;
             return PieceCopy{to + place, (is_value ? values_ : keys_) + from,

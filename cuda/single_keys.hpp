@@ -24,7 +24,8 @@ public:
     // In floats: what puts chunks together needs the most.
     static constexpr GGTTS_EVERYWHERE int room() { return queries_of_task * lanes; }
 
-    GGTTS_ANYWHERE SingleKeys(AllLanes &all, int head_dim, float *room) : Base(all, head_dim), scores_(room) {}
+    GGTTS_ANYWHERE SingleKeys(AllLanes &all, int head_dim, float *room)
+        : Base(all, head_dim), scores_(room) {}
 
     GGTTS_ANYWHERE float *scratch() const { return scores_; }
 
@@ -69,8 +70,7 @@ private:
             for (int n = 0; n < keys_at_once; ++n) {
                 const bool exists = n < count && has(lane);
                 own.keys[n] = exists ? predictor::load_words(cache.keys + first + n * row) : Words{};
-                own.kept_values[n] =
-                    exists ? predictor::load_words(cache.values + first + n * row) : Words{};
+                own.kept_values[n] = exists ? predictor::load_words(cache.values + first + n * row) : Words{};
             }
         });
     }

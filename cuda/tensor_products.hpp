@@ -368,7 +368,7 @@ GGTTS_ANYWHERE bool complete(const Block &block, const Tiling &tiling, const Pie
     float *of_tile = meeting.joined + static_cast<int64_t>(piece.tile << tiling.part_bits) * size;
     add_units(block, piece.units, columns, bits, sums, [&](int column, int row, const Floats &total) {
         float *to = piece.part_bits == 0 ? sums + column * stride + row
-                                          : of_tile + piece.part * size + (column << bits) + row;
+                                         : of_tile + piece.part * size + (column << bits) + row;
         *reinterpret_cast<Floats *>(to) = total;
     });
     if (piece.part_bits == 0)

@@ -27,7 +27,9 @@ SHAPES = {
     "uneven": TransformerSizes(2, 160, 224, 6, 2, 64, 1e4, 1e-6),  # three heads share a key head
     "large heads": TransformerSizes(2, 256, 224, 4, 2, 128, 1e6, 1e-6),
     "odd heads": TransformerSizes(1, 192, 96, 3, 1, 96, 1e6, 1e-6),
-    "many tiles": TransformerSizes(1, 96, 4192, 2, 1, 32, 1e6, 1e-6),  # three are left of gate and up, and cut
+    "many tiles": TransformerSizes(
+        1, 96, 4192, 2, 1, 32, 1e6, 1e-6
+    ),  # three are left of gate and up, and cut
     "0.6b": TransformerSizes(1, 1024, 3072, 16, 8, 128, 1e6, 1e-6),
     "1.7b": TransformerSizes(1, 2048, 3072, 4, 2, 128, 1e6, 1e-6),
 }
