@@ -16,6 +16,10 @@ GGTTS_ANYWHERE uint32_t order(float value) {
     return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
 }
 
+GGTTS_ANYWHERE float float_of_order(uint32_t place) {
+    return float_of_bits((place & 0x80000000U) != 0 ? place ^ 0x80000000U : ~place);
+}
+
 // The largest number below 2^bits for which `holds`, which is true for 0 and false from some number on.
 template <class Holds>
 GGTTS_ANYWHERE uint32_t largest(int bits, Holds holds) {
@@ -53,31 +57,36 @@ public:
     // Returns the code, to all threads, or -1: a logit is NaN or infinite, or all of them are -inf.
     GGTTS_ANYWHERE int choose(const Draw &draw, uint64_t codebook) {
         const float infinity = float_of_bits(0x7F800000U);
-        const int bad =
-            block_.template total<int>(entries_, [&](int i) { return scores_[i] < infinity ? 0 : 1; });
-        const float best = block_.template highest<float>(entries_, [&](int i) { return scores_[i]; });
-        if (bad != 0 || best == -infinity)
+        constexpr uint32_t no_number = 0xFFFFFFFFU;
+        const auto highest = block_.template highest<uint32_t>(
+            entries_, [&](int i) { return scores_[i] < infinity ? order(scores_[i]) : no_number; });
+        if (highest == no_number || highest == order(-infinity))
             return -1;
         if (draw.greedy != 0)
-            return first_best(best);
-        block_.each(entries_, [&](int i) { scores_[i] = (scores_[i] - best) / draw.temperature; });
-        const uint32_t threshold = keep_top_k(draw.top_k);
-        block_.each(entries_,
-                    [&](int i) { weights_[i] = order(scores_[i]) >= threshold ? expf(scores_[i]) : 0.0F; });
+            return first_best(highest);
+        const float best = float_of_order(highest);
+        // Until the weights are known, their places hold the scores in the order of `order`.
+        auto *places = reinterpret_cast<uint32_t *>(weights_);
+        block_.each(entries_, [&](int i) {
+            scores_[i] = (scores_[i] - best) / draw.temperature;
+            places[i] = order(scores_[i]);
+        });
+        const uint32_t threshold = keep_top_k(places, draw.top_k);
+        block_.each(entries_, [&](int i) { weights_[i] = places[i] >= threshold ? expf(scores_[i]) : 0.0F; });
         if (draw.cut >= 0)
             keep_top_p(draw.cut);
         return pick(philox_uniform(draw.seed, draw.subsequence + codebook));
     }
 
 private:
-    GGTTS_ANYWHERE int first_best(float best) const {
+    GGTTS_ANYWHERE int first_best(uint32_t highest) const {
         return entries_ - 1 - block_.template highest<int>(entries_, [&](int i) {
-            return scores_[i] == best ? entries_ - 1 - i : 0;
+            return order(scores_[i]) == highest ? entries_ - 1 - i : 0;
         });
     }
 
     // Returns the lowest score that stays, in the order of `order`.
-    GGTTS_ANYWHERE uint32_t keep_top_k(int count) const {
+    GGTTS_ANYWHERE uint32_t keep_top_k(const uint32_t *places, int count) const {
         const uint32_t lowest =
             order(float_of_bits(0xFF7FFFFFU));  // the lowest finite number: -inf is impossible
         if (count <= 0 || count >= entries_)
@@ -88,9 +97,8 @@ private:
             block_.template counts<3>(
                 entries_,
                 [&](int i, int (&counted)[3]) {
-                    const uint32_t place = order(scores_[i]);
                     for (uint32_t digit = 1; digit <= 3; ++digit)
-                        counted[digit - 1] += place >= (found | digit << bit) ? 1 : 0;
+                        counted[digit - 1] += places[i] >= (found | digit << bit) ? 1 : 0;
                 },
                 above);
             const int digit = above[2] >= count ? 3 : above[1] >= count ? 2 : above[0] >= count ? 1 : 0;

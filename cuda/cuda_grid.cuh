@@ -152,7 +152,7 @@ public:
     __device__ __forceinline__ void counts(int count, Function function, int (&totals)[several]) const {
         const int lane = static_cast<int>(threadIdx.x) % lanes, own = static_cast<int>(threadIdx.x) / lanes;
         int counted[several] = {};
-#pragma unroll 1
+#pragma unroll 4
         for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
             function(i, counted);
         auto *of_warps = reinterpret_cast<int *>(scratch_);

@@ -31,6 +31,25 @@ public:
     __device__ __forceinline__ void sums(Add add, Take take) {
         warp_.template sums<count>([&](int lane, float (&values)[count]) { add(lane, own_, values); }, take);
     }
+    template <class Function>
+    __device__ __forceinline__ Pair two_sums(Function function) {
+        Pair values = function(lane_, own_);
+#pragma unroll
+        for (int step = lanes / 2; step > 0; step /= 2) {
+            values.at[0] += __shfl_xor_sync(all_lanes, values.at[0], step);
+            values.at[1] += __shfl_xor_sync(all_lanes, values.at[1], step);
+        }
+        return values;
+    }
+    template <class Get, class From, class Set>
+    __device__ __forceinline__ void exchange(Get get, From from, Set set) {
+        const int other = from(lane_);
+        Floats values = get(own_);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            values.at[i] = __shfl_sync(all_lanes, values.at[i], other);
+        set(own_, values);
+    }
     template <class Get, class Combine, class Set>
     __device__ __forceinline__ void combine_eights(Get get, Combine combine, Set set) {
         float value = get(own_);

@@ -35,6 +35,21 @@ public:
         warp_.template sums<count>([&](int lane, float (&values)[count]) { add(lane, own_[lane], values); },
                                    take);
     }
+    // Two sums at once.
+    template <class Function>
+    Pair two_sums(Function function) {
+        return {{sum([&](int lane, const Own &own) { return function(lane, own).at[0]; }),
+                 sum([&](int lane, const Own &own) { return function(lane, own).at[1]; })}};
+    }
+    // Hands set(own, values) what get(own) returns in lane from(lane).
+    template <class Get, class From, class Set>
+    void exchange(Get get, From from, Set set) {
+        Floats values[lanes];
+        for (int lane = 0; lane < lanes; ++lane)
+            values[lane] = get(own_[lane]);
+        for (int lane = 0; lane < lanes; ++lane)
+            set(own_[lane], values[from(lane)]);
+    }
     // Combines what get(own) returns in each eight neighbouring lanes, and hands it to set(own, value).
     template <class Get, class Combine, class Set>
     void combine_eights(Get get, Combine combine, Set set) {

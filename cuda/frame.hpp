@@ -198,11 +198,14 @@ private:
                 const float *logits = logits_of(position) + column * sizes_.entries;
                 const int code =
                     sampler.choose(logits, buffers_.draws[column], static_cast<uint64_t>(position));
-                block.each(width, [&](int i) {
-                    const float value =
-                        weight_at<Type>(model_.embeddings[position - 1], code < 0 ? 0 : code, i);
-                    buffers_.sums[column * width + i] += value;
-                    buffers_.entry[column * width + i] = value;
+                block.each(width / run_length, [&](int quad) {
+                    const int i = quad * run_length;
+                    const Floats values =
+                        weights_at<Type>(model_.embeddings[position - 1], code < 0 ? 0 : code, i);
+                    auto &sums = *reinterpret_cast<Floats *>(buffers_.sums + column * width + i);
+                    for (int j = 0; j < run_length; ++j)
+                        sums.at[j] += values.at[j];
+                    *reinterpret_cast<Floats *>(buffers_.entry + column * width + i) = values;
                 });
                 block.each(
                     1, [&](int) { buffers_.codes[column * (sizes_.codebooks - 1) + position - 1] = code; });

@@ -120,6 +120,16 @@ GGTTS_ANYWHERE TwoWords load_two_words(const uint8_t *source) {
 #endif
 }
 
+GGTTS_ANYWHERE uint32_t load_word(const uint8_t *source) {
+#ifdef __CUDACC__
+    return __ldg(reinterpret_cast<const uint32_t *>(source));
+#else
+    uint32_t loaded = 0;
+    std::memcpy(&loaded, source, sizeof loaded);
+    return loaded;
+#endif
+}
+
 // Two weights.
 GGTTS_ANYWHERE TwoWords load_pair(const float *weights) {
     return load_two_words(reinterpret_cast<const uint8_t *>(weights));

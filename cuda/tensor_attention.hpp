@@ -1,6 +1,6 @@
 // The attention of a new position for the tensor kernel: a warp does all that belongs to one head of a
-// column. There are few of them for each warp, so what counts is how often it waits: all that the new
-// position needs is read at once.
+// column, each lane with four neighbours of every vector. There are few heads for each warp, so what counts
+// is how often it waits: everything is read at once, and nothing but weights goes through shared memory.
 #pragma once
 
 #include "self_attention.hpp"
@@ -8,14 +8,14 @@
 
 namespace ggtts::predictor {
 
-// Elements of a head for each lane, and pairs that are rotated together, at most.
-inline constexpr int most_head_elements = 8;
-inline constexpr int most_head_pairs = most_head_elements / 2;
+inline constexpr int most_head_dim = 4 * lanes;
 
-struct AttentionLane {
-    float query[most_head_elements], key[most_head_elements], value[most_head_elements];
-    float query_norm[most_head_elements], key_norm[most_head_elements];
-    float cosine[most_head_pairs], sine[most_head_pairs];
+struct AttentionLane : FourValues {
+    Floats query, key, value;
+    Floats query_norm, key_norm;
+    Floats rotation[2];  // cosine and sine of pairs
+    Floats keys[keys_together], kept[keys_together];
+    Floats partner;
 };
 
 // What belongs to the model and the position.
@@ -25,109 +25,128 @@ struct AttentionWeights {
     float epsilon;
 };
 
+// The four values of a lane, zeros beyond the head.
+GGTTS_ANYWHERE Floats own_four(int lane, const float *vector, int head_dim) {
+    return 4 * lane < head_dim ? fresh_floats(vector + 4 * lane) : Floats{};
+}
+
 GGTTS_ANYWHERE void load_head(int lane, AttentionLane &own, const Head &head, const AttentionWeights &with) {
+    const int size = with.head_dim, half = size / 2;
+    own.query = own_four(lane, head.query, size);
+    own.key = own_four(lane, head.key, size);
+    own.value = own_four(lane, head.value, size);
+    own.query_norm = own_four(lane, with.query_norm, size);
+    own.key_norm = own_four(lane, with.key_norm, size);
+    const int first = 4 * lane < size ? 4 * lane % half : 0;
 #pragma unroll
-    for (int i = 0; i < most_head_elements; ++i) {
-        const int at = i * lanes + lane;
-        const bool exists = at < with.head_dim;
-        own.query[i] = exists ? fresh(head.query + at) : 0.0F;
-        own.key[i] = exists ? fresh(head.key + at) : 0.0F;
-        own.value[i] = exists ? fresh(head.value + at) : 0.0F;
-        own.query_norm[i] = exists ? with.query_norm[at] : 0.0F;
-        own.key_norm[i] = exists ? with.key_norm[at] : 0.0F;
-    }
+    for (int i = 0; i < 2; ++i)
+        own.rotation[i] = fresh_floats(with.rotation + 2 * first + 4 * i);
 #pragma unroll
-    for (int i = 0; i < most_head_pairs; ++i) {
-        const int at = i * lanes + lane;
-        const bool exists = at < with.head_dim / 2;
-        own.cosine[i] = exists ? with.rotation[2 * at] : 0.0F;
-        own.sine[i] = exists ? with.rotation[2 * at + 1] : 0.0F;
+    for (int n = 0; n < keys_together; ++n) {
+        own.keys[n] = own.kept[n] = {};
+        if (n < with.position) {
+            own.keys[n] = own_four(lane, head.keys + n * size, size);
+            own.kept[n] = own_four(lane, head.values + n * size, size);
+        }
     }
 }
 
-// RMSNorm, then rotation, of a head whose elements and norm the lanes have; see `norm_and_rotate`.
-template <class AllLanes, class Elements, class Norm>
-GGTTS_ANYWHERE void norm_and_rotate_own(AllLanes &all, Elements elements, Norm norm, int head_dim,
-                                        float epsilon, float *result) {
-    const float squares = all.sum([&](int, const AttentionLane &own) {
-        float squared = 0;
-#pragma unroll
-        for (int i = 0; i < most_head_elements; ++i)
-            squared = fmaf(elements(own)[i], elements(own)[i], squared);
-        return squared;
-    });
-    const float scale = norm_scale(squares, head_dim, epsilon);
-    all.each([&](int lane, const AttentionLane &own) {
-#pragma unroll
-        for (int i = 0; i < most_head_elements; ++i) {
-            if (i * lanes + lane < head_dim)
-                result[i * lanes + lane] = elements(own)[i] * scale * norm(own)[i];
-        }
-    });
-    all.meet();
-    all.each([&](int lane, const AttentionLane &own) {
-        float *upper = result + head_dim / 2;
-#pragma unroll
-        for (int i = 0; i < most_head_pairs; ++i) {
-            const int at = i * lanes + lane;
-            if (at < head_dim / 2) {
-                const float first = result[at], second = upper[at];
-                result[at] = first * own.cosine[i] - second * own.sine[i];
-                upper[at] = second * own.cosine[i] + first * own.sine[i];
-            }
-        }
-    });
-    all.meet();
+GGTTS_ANYWHERE float dot(const Floats &left, const Floats &right) {
+    float sum = 0.0F;
+    for (int i = 0; i < 4; ++i)
+        sum = fmaf(left.at[i], right.at[i], sum);
+    return sum;
 }
 
-// Keeps the new key and value for later positions.
+// Rotates what the lanes have (Su et al., "RoFormer", 2021, in the rotate-half form): the other value of each
+// pair is with the lane half a head away.
+template <class AllLanes, class Vector>
+GGTTS_ANYWHERE void rotate_own(AllLanes &all, Vector vector, int head_dim) {
+    const int apart = head_dim / 8;
+    all.exchange(
+        vector, [&](int lane) { return lane < apart ? lane + apart : (lane - apart) % lanes; },
+        [](AttentionLane &own, const Floats &other) { own.partner = other; });
+    all.each([&](int lane, AttentionLane &own) {
+        if (lane >= 2 * apart)
+            return;
+        const float sign = lane < apart ? -1.0F : 1.0F;
+        Floats &values = vector(own);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float cosine = own.rotation[i / 2].at[i % 2 * 2],
+                        sine = own.rotation[i / 2].at[i % 2 * 2 + 1];
+            values.at[i] = values.at[i] * cosine + sign * (own.partner.at[i] * sine);
+        }
+    });
+}
+
+// RMSNorm and rotation of query and key.
 template <class AllLanes>
-GGTTS_ANYWHERE void keep_own(AllLanes &all, const Head &head, const float *key,
-                             const AttentionWeights &with) {
-    all.each([&](int lane, const AttentionLane &own) {
+GGTTS_ANYWHERE void norm_and_rotate_own(AllLanes &all, const AttentionWeights &with) {
+    const Pair squares = all.two_sums([](int, const AttentionLane &own) {
+        return Pair{{dot(own.query, own.query), dot(own.key, own.key)}};
+    });
+    const float of_query = norm_scale(squares.at[0], with.head_dim, with.epsilon);
+    const float of_key = norm_scale(squares.at[1], with.head_dim, with.epsilon);
+    all.each([&](int, AttentionLane &own) {
+        for (int i = 0; i < 4; ++i) {
+            own.query.at[i] *= of_query * own.query_norm.at[i];
+            own.key.at[i] *= of_key * own.key_norm.at[i];
+        }
+    });
+    rotate_own(all, [](AttentionLane &own) -> Floats & { return own.query; }, with.head_dim);
+    rotate_own(all, [](AttentionLane &own) -> Floats & { return own.key; }, with.head_dim);
+}
+
+// Adds the new position to what is known, and keeps it for later ones.
+template <class AllLanes>
+GGTTS_ANYWHERE void add_position(AllLanes &all, const Head &head, const AttentionWeights &with) {
+    all.each([&](int lane, AttentionLane &own) {
 #pragma unroll
-        for (int i = 0; i < most_head_elements; ++i) {
-            const int at = i * lanes + lane;
-            if (at < with.head_dim) {
-                head.keys[with.position * with.head_dim + at] = key[at];
-                head.values[with.position * with.head_dim + at] = own.value[i];
+        for (int n = 0; n < keys_together; ++n) {
+            if (n == with.position) {
+                own.keys[n] = own.key;
+                own.kept[n] = own.value;
             }
+        }
+        if (head.adds && 4 * lane < with.head_dim) {
+            const int at = with.position * with.head_dim + 4 * lane;
+            *reinterpret_cast<Floats *>(head.keys + at) = own.key;
+            *reinterpret_cast<Floats *>(head.values + at) = own.value;
         }
     });
 }
 
-// Attends with `head`, whose result lies in shared memory.
-template <class Warp>
-GGTTS_ANYWHERE void attend_with(const Warp &warp, const Head &head, const HeadScratch &scratch,
-                                const AttentionWeights &with) {
-    Lanes<Warp, AttentionLane> all(warp);
-    all.each([&](int lane, AttentionLane &own) { load_head(lane, own, head, with); });
-    norm_and_rotate_own(
-        all, [](const AttentionLane &own) { return own.query; },
-        [](const AttentionLane &own) { return own.query_norm; }, with.head_dim, with.epsilon, scratch.query);
-    norm_and_rotate_own(
-        all, [](const AttentionLane &own) { return own.key; },
-        [](const AttentionLane &own) { return own.key_norm; }, with.head_dim, with.epsilon, scratch.key);
-    if (head.adds)
-        keep_own(all, head, scratch.key, with);
-    attend(warp, head, scratch, with.position, with.head_dim);
+// The weights of all positions, in shared memory [keys_together]: as zero as their keys for those to come.
+template <class Warp, class AllLanes>
+GGTTS_ANYWHERE void weigh(const Warp &warp, AllLanes &all, float *weights, const AttentionWeights &with) {
+    const float scale = 1.0F / sqrtf(static_cast<float>(with.head_dim));
+    all.template sums<keys_together>(
+        [](int, const AttentionLane &own, float (&sums)[keys_together]) {
+#pragma unroll
+            for (int n = 0; n < keys_together; ++n)
+                sums[n] = dot(own.query, own.keys[n]);
+        },
+        [&](int n, float sum) { weights[n] = sum * scale; });
+    softmax(warp, weights, with.position + 1);
 }
 
-// Splits `values` [head_dim] of shared memory into blocks from `first_block` on, with one power of two.
-template <class Warp>
-GGTTS_ANYWHERE void split_head(const Warp &warp, const float *values, int head_dim,
-                               const SplitActivations &target, int first_block, int column, int columns) {
-    const auto four = [&](int quad) { return *reinterpret_cast<const Floats *>(values + 4 * quad); };
-    const float highest = warp.highest([&](int lane) {
-        float most = 0.0F;
-        for (int quad = lane; quad < head_dim / 4; quad += lanes)
-            most = fmaxf(most, size_of(four(quad)));
-        return most;
-    });
-    const BlockScale by = block_scale(highest);
-    warp.each(head_dim / 4, [&](int quad) {
-        split_four(target, first_block + quad / lanes_of_block, column, columns, first_of_lane(quad),
-                   four(quad), by);
+// Attends with `head`: the result is in the values of the lanes (Vaswani et al., "Attention is all you need",
+// 2017, with shared key heads).
+template <class Warp, class AllLanes>
+GGTTS_ANYWHERE void attend_with(const Warp &warp, AllLanes &all, const Head &head, float *weights,
+                                const AttentionWeights &with) {
+    all.each([&](int lane, AttentionLane &own) { load_head(lane, own, head, with); });
+    norm_and_rotate_own(all, with);
+    add_position(all, head, with);
+    weigh(warp, all, weights, with);
+    all.each([&](int, AttentionLane &own) {
+        own.values = {};
+#pragma unroll
+        for (int n = 0; n < keys_together; ++n) {
+            for (int i = 0; i < 4; ++i)
+                own.values.at[i] = fmaf(weights[n], own.kept[n].at[i], own.values.at[i]);
+        }
     });
 }
 

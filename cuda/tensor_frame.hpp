@@ -37,9 +37,7 @@ struct TensorRooms {
 };
 
 // Of a warp that attends.
-constexpr int64_t attention_room(const Sizes &sizes) {
-    return attention_scratch(sizes.head_dim, sizes.codebooks) + sizes.head_dim;
-}
+inline constexpr int attention_room = keys_together;
 
 constexpr int products_of_layer = 4;
 constexpr int phases_of_layer = 5;
@@ -308,11 +306,11 @@ private:
             const float *row = buffers_.inputs + (2 * column + position) * width;
             float *sums = buffers_.sums + column * width;
             block.each(width, [&](int i) { sums[i] = row[i]; });
-            begin_position(block, column, [&](int i) { return row[i]; });
+            begin_position(block, column, [&](int i) { return *reinterpret_cast<const Floats *>(row + i); });
         }
     }
 
-    // The entry of a position in halves, for the projection or the first layer.
+    // The entry of a position in halves, for the projection or the first layer: entry(i) are four values.
     template <class Block, class Entry>
     GGTTS_ANYWHERE void begin_position(const Block &block, int column, Entry entry) const {
         const int blocks = sizes_.talker_width / block_width;
@@ -324,8 +322,7 @@ private:
             };
             all.each([&](int lane, FourValues &own) {
                 const int first = place(lane).block * block_width + first_of_lane(lane);
-                for (int i = 0; i < 4; ++i)
-                    own.values.at[i] = place(lane).exists ? entry(first + i) : 0.0F;
+                own.values = place(lane).exists ? entry(first) : Floats{};
             });
             if (first_of_layers_ == 0)
                 publish(all, residual_stream(), model_.layers[0].attention_norm, place);
@@ -359,13 +356,14 @@ private:
             weights.query_norm, weights.key_norm, model_.rotation + position * size, position, size,
             sizes_.norm_eps};
         block.each_task(mine, [&](const auto &warp, int task) {
-            float *room = sums_room(block) + warp.index() * attention_room(sizes_);
-            float *result = room + attention_scratch(size, sizes_.codebooks);
             const int item = block.index() + task * blocks, column = item / sizes_.heads;
-            attend_with(warp, head_of(model_, buffers_, columns_, item, layer, result),
-                        HeadScratch(room, size), with);
-            split_head(warp, result, size, tensor_.attended, item % sizes_.heads * (size / block_width),
-                       column, columns_);
+            Lanes<std::decay_t<decltype(warp)>, AttentionLane> all(warp);
+            attend_with(warp, all, head_of(model_, buffers_, columns_, item, layer, nullptr),
+                        sums_room(block) + warp.index() * attention_room, with);
+            const int first = item % sizes_.heads * (size / block_width);
+            split_blocks(all, tensor_.attended, columns_, [&](int lane) {
+                return BlockPlace{first + lane / lanes_of_block, column, 4 * lane < size};
+            });
         });
     }
 
@@ -381,9 +379,11 @@ private:
             const Matrix &table = model_.embeddings[position - 1];
             float *sums = buffers_.sums + column * width;
             begin_position(block, column, [&](int i) {
-                const float value = weight_at<Type>(table, code < 0 ? 0 : code, i);
-                sums[i] += value;
-                return value;
+                const Floats values = weights_at<Type>(table, code < 0 ? 0 : code, i);
+                auto &before = *reinterpret_cast<Floats *>(sums + i);
+                for (int j = 0; j < 4; ++j)
+                    before.at[j] += values.at[j];
+                return values;
             });
             block.each(1,
                        [&](int) { buffers_.codes[column * (sizes_.codebooks - 1) + position - 1] = code; });

@@ -34,8 +34,9 @@ struct TensorShapes {
 // Whether the kernel knows such sizes: everything it splits comes in blocks.
 inline bool fits_tensor(const Sizes &sizes) {
     return sizes.width % block_width == 0 && sizes.ffn_width % block_width == 0 &&
-           sizes.head_dim % block_width == 0 && sizes.head_dim <= most_head_elements * lanes &&
-           sizes.talker_width % block_width == 0 && sizes.entries % 4 == 0;
+           sizes.head_dim % block_width == 0 && sizes.head_dim <= most_head_dim &&
+           sizes.codebooks <= keys_together && sizes.talker_width % block_width == 0 &&
+           sizes.entries % 4 == 0;
 }
 
 template <class Type>
@@ -46,7 +47,8 @@ TensorRooms tensor_rooms(const Sizes &sizes, int columns) {
         [&](const Tiling &tiling) { return sums_size(tiling.most_units(), columns, tiling.rows()); });
     const int64_t table = most_products(sizes) * static_cast<int64_t>(sizeof(TensorProduct));
     return {(table + 15) / 16 * 4, weights / static_cast<int64_t>(sizeof(float)),
-            std::max({products, tensor_warps * attention_room(sizes), sampling_scratch(sizes.entries)}),
+            std::max({products, static_cast<int64_t>(tensor_warps * attention_room),
+                      sampling_scratch(sizes.entries)}),
             (static_cast<int64_t>(columns) * sizes.width / block_width + 3) / 4 * 4};
 }
 

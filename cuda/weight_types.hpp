@@ -51,6 +51,16 @@ struct EightBits {
             weights[i] *= factor;
     }
 
+    // One run, of a row of which nothing else is needed.
+    static GGTTS_ANYWHERE void decode_run(const uint8_t *chunk, int lane, int run,
+                                          float (&weights)[run_length]) {
+        floats_of_bytes(load_word(chunk + lane * 16 + run * 4), weights);
+        const uint32_t scales = load_word(chunk + chunk_width + lane / 8 * 8 + run / 2 * 4);
+        const float scale = float_of_half(static_cast<uint16_t>(scales >> (run % 2 * 16)));
+        for (int i = 0; i < run_length; ++i)
+            weights[i] *= scale;
+    }
+
     // The same but for the scale, by which a sum can be multiplied as well.
     static GGTTS_ANYWHERE void decode_unscaled(const Fragment &fragment, int run,
                                                float (&weights)[run_length]) {
@@ -90,6 +100,13 @@ struct SixteenBits {
             weights[i] = Number::decode(static_cast<uint16_t>(pair >> (i % 2 * 16)));
         }
     }
+
+    static GGTTS_ANYWHERE void decode_run(const uint8_t *chunk, int lane, int run,
+                                          float (&weights)[run_length]) {
+        const TwoWords pairs = load_two_words(chunk + run / 2 * (chunk_bytes / 2) + lane * 16 + run % 2 * 8);
+        for (int i = 0; i < run_length; ++i)
+            weights[i] = Number::decode(static_cast<uint16_t>(pairs.at[i / 2] >> (i % 2 * 16)));
+    }
 };
 
 struct ThirtyTwoBits {
@@ -112,6 +129,13 @@ struct ThirtyTwoBits {
         for (int i = 0; i < run_length; ++i)
             weights[i] = float_of_bits(fragment.pieces[run].at[i]);
     }
+
+    static GGTTS_ANYWHERE void decode_run(const uint8_t *chunk, int lane, int run,
+                                          float (&weights)[run_length]) {
+        const Words words = load_words(chunk + run * 512 + lane * 16);
+        for (int i = 0; i < run_length; ++i)
+            weights[i] = float_of_bits(words.at[i]);
+    }
 };
 
 // Chunk `chunk` of a row.
@@ -122,17 +146,14 @@ GGTTS_ANYWHERE const uint8_t *chunk_of(const Matrix &matrix, int row, int chunk)
            ((group * matrix.chunks + chunk) * rows_together + row % rows_together) * Type::chunk_bytes;
 }
 
-// One weight, for tables of which a row is read now and then.
+// Four neighbours from `column` on, a multiple of 4: for tables of which a row is read now and then.
 template <class Type>
-GGTTS_ANYWHERE float weight_at(const Matrix &matrix, int row, int column) {
+GGTTS_ANYWHERE Floats weights_at(const Matrix &matrix, int row, int column) {
     const int inside = column % chunk_width;
     const int run = inside / (lanes * run_length), lane = inside / run_length % lanes;
-    float weights[run_length];
-    Type::decode(Type::load(chunk_of<Type>(matrix, row, column / chunk_width), lane), run, weights);
-    float result = weights[0];
-    for (int i = 1; i < run_length; ++i)
-        result = column % run_length == i ? weights[i] : result;
-    return result;
+    Floats weights;
+    Type::decode_run(chunk_of<Type>(matrix, row, column / chunk_width), lane, run, weights.at);
+    return weights;
 }
 
 }  // namespace ggtts::predictor
