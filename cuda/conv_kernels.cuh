@@ -5,22 +5,19 @@
 
 namespace ggtts::conv {
 
-// As many registers as leave room for so many blocks on a processor.
-#ifndef GGTTS_CONV_RESIDENT
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200  // whose shared memory has room for no more
-#define GGTTS_CONV_RESIDENT 2
+// Shared memory of this generation has room for no more blocks with the widest tiles, but registers are left.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+inline constexpr int most_resident_blocks = 2;
 #else
-#define GGTTS_CONV_RESIDENT 3
+inline constexpr int most_resident_blocks = 4;
 #endif
-#endif
-constexpr int resident_blocks(Kind kind, int bands) {
-    if (kind == Kind::halves)
-        return bands >= 4 ? GGTTS_CONV_RESIDENT : 4;
-    return kind == Kind::exact || bands >= 4 ? 2 : 3;
+constexpr int blocks_with_registers(Kind kind, int bands) {
+    const int blocks = resident_blocks(kind, bands);
+    return bands >= 4 && blocks > most_resident_blocks ? most_resident_blocks : blocks;
 }
 
 template <Kind kind, int bands>
-__global__ void __launch_bounds__(tile_threads, resident_blocks(kind, bands))
+__global__ void __launch_bounds__(tile_threads, blocks_with_registers(kind, bands))
     product_kernel(const __grid_constant__ Pass pass) {
     extern __shared__ float4 shared_of_product[];
     using Own = Shape<kind, bands>;
@@ -29,7 +26,7 @@ __global__ void __launch_bounds__(tile_threads, resident_blocks(kind, bands))
 }
 
 template <Kind kind>
-__global__ void __launch_bounds__(narrow_rows) narrow_kernel(const __grid_constant__ Pass pass) {
+__global__ void __launch_bounds__(narrow_threads) narrow_kernel(const __grid_constant__ Pass pass) {
     extern __shared__ float4 shared_of_narrow[];
     const CudaBlock block;
     NarrowProduct<kind, CudaBlock>(block, pass, reinterpret_cast<float *>(shared_of_narrow)).run();
@@ -40,6 +37,7 @@ inline constexpr int keeping_threads = 64;
 // Blocks go over channels, streams and jobs.
 template <class Number>
 __global__ void __launch_bounds__(keeping_threads) keep_kernel(const Keeping *jobs, const int32_t *lanes) {
+    CudaBlock().await_earlier();
     const Keeping job = jobs[blockIdx.z];
     const int stream = static_cast<int>(blockIdx.y);
     const int channel = static_cast<int>(blockIdx.x * keeping_threads + threadIdx.x);

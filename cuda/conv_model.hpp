@@ -30,12 +30,8 @@ inline constexpr int band = 16;
 // The results of an instruction in a lane, for a band.
 inline constexpr int quads_of_band = 2 * groups_of_warp;
 
-// Weights that are on their way while others are multiplied with; rooms for them and the inputs.
-#ifndef GGTTS_CONV_AHEAD
-#define GGTTS_CONV_AHEAD 3
-#endif
-inline constexpr int steps_ahead = GGTTS_CONV_AHEAD;
-inline constexpr int weight_rooms = steps_ahead + 1;
+// Steps whose weights are on their way while others are multiplied with; rooms for them and the inputs.
+inline constexpr int steps_ahead = 3, weight_rooms = steps_ahead + 1;
 
 // What products are made of: float32 of which 10 bits of mantissa are read; float16; or all bits of float32,
 // in three products. Weights, inputs and memory are stored as what is read.
@@ -48,12 +44,23 @@ constexpr int weight_room_floats(Kind kind) {
     return groups_of_tile * group_floats * number_bytes(kind) / 4;
 }
 
+// Blocks that a processor has registers for at once.
+constexpr int resident_blocks(Kind kind, int bands) {
+    if (kind == Kind::halves)
+        return bands >= 4 ? 3 : 4;
+    return kind == Kind::exact || bands >= 4 ? 2 : 3;
+}
+
 // Sums are made of segments of the inputs, of about so many steps (a chunk of a tap), whoever computes them.
 inline constexpr int steps_of_segment = 24;
 
+// The most tiles of a layer whose segments blocks share.
+inline constexpr int most_shared_tiles = 1 << 16;
+
 // The most outputs of a layer that no matrix unit computes.
 inline constexpr int most_narrow_outputs = 4;
-inline constexpr int narrow_rows = 128;
+// Positions of a block, and threads that share the inputs of one.
+inline constexpr int narrow_rows = 32, narrow_parts = 4, narrow_threads = narrow_rows * narrow_parts;
 
 struct Layer {
     int inputs, outputs, taps, dilation, stride;
@@ -127,14 +134,19 @@ constexpr int input_rooms(int taps) {
 // Floats between rows of results in shared memory: the lanes of a warp write to all banks.
 inline constexpr int result_stride = tile_outputs + 4;
 
-// Floats of shared memory: weights, inputs, and where the rows of inputs come from; later the results.
-constexpr int64_t shared_floats(const Layer &layer, Kind kind, int tile_rows, int rows) {
+// Floats of shared memory for weights, inputs, and where the rows of inputs come from; later for the results.
+constexpr int64_t working_floats(const Layer &layer, Kind kind, int tile_rows, int rows) {
+    constexpr int pointer_floats = 2;
     const int64_t inputs =
         static_cast<int64_t>(weight_rooms) * weight_room_floats(kind) +
         static_cast<int64_t>(input_rooms(layer.taps)) * rows * chunk_width * number_bytes(kind) / 4 +
-        (rows + 3) / 4 * 4;
+        (rows * pointer_floats + 3) / 4 * 4;
     const int64_t results = static_cast<int64_t>(tile_rows) * result_stride;
     return inputs > results ? inputs : results;
+}
+// Bias, frequency and magnitude are beside them.
+constexpr int64_t shared_floats(const Layer &layer, Kind kind, int tile_rows, int rows) {
+    return working_floats(layer, kind, tile_rows, rows) + 3 * tile_outputs;
 }
 
 constexpr int narrow_room(const Layer &layer) {
@@ -143,9 +155,10 @@ constexpr int narrow_room(const Layer &layer) {
 constexpr int narrow_stride(const Layer &layer) {
     return (layer.narrow_width() + 31) / 32 * 32 + 4;
 }
+// Inputs, weights, and the sums of each part.
 constexpr int64_t narrow_floats(const Layer &layer) {
     return static_cast<int64_t>(narrow_room(layer)) * narrow_stride(layer) +
-           static_cast<int64_t>(layer.outputs) * layer.taps * layer.narrow_width();
+           static_cast<int64_t>(layer.outputs) * (layer.taps * layer.narrow_width() + narrow_threads);
 }
 
 // What streams keep of a layer's inputs for their next run.
@@ -153,6 +166,8 @@ struct Keeping {
     const void *x;  // [streams][time][inputs]
     void *memory;   // [lanes][past][inputs]
     int inputs, past, time;
+
+    bool operator==(const Keeping &) const = default;
 };
 
 }  // namespace ggtts::conv

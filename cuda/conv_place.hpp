@@ -34,9 +34,9 @@ struct TilePlace {
     // Which of them a position reads at the first tap.
     GGTTS_ANYWHERE int place_of(const Pass &pass, int row) const {
         row = row < pass.rows() ? row : pass.rows() - 1;
-        const int further = row / pass.time - first_stream;
-        if (further == 0)
+        if (first_time + row - first_row < pass.time)
             return row - first_row;
+        const int further = row / pass.time - first_stream;
         return rows_of_first + (further - 1) * (pass.time + pass.layer.past()) + row % pass.time;
     }
     // Where one of them comes from: a row of x, or ~ a row of the memory.

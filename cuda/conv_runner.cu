@@ -59,10 +59,14 @@ public:
         for (int bands = 1; bands <= most_bands(kind); bands *= 2)
             allow(product_of(kind, bands));
         allow(narrow_of(kind));
+        allow(keep_of(kind));
+        waits_ = waits(keep_of(kind));
     }
 
     int processors() const override { return processors_; }
     int shared_limit() const override { return shared_limit_; }
+
+    void begin() override { follows_ = false; }
 
     void run(const Pass &pass, int bands) override {
         check(cudaSetDevice(index_), "the device");
@@ -77,7 +81,7 @@ public:
         check(cudaSetDevice(index_), "the device");
         const int blocks = row_tiles(pass.time, narrow_rows) * pass.streams;
         void *arguments[] = {const_cast<Pass *>(&pass)};
-        launch(narrow_of(kind_), dim3(static_cast<unsigned>(blocks)), narrow_rows, arguments,
+        launch(narrow_of(kind_), dim3(static_cast<unsigned>(blocks)), narrow_threads, arguments,
                narrow_floats(pass.layer));
     }
 
@@ -90,21 +94,43 @@ public:
     }
 
 private:
+    // A kernel of a run begins beside the end of the one before it, where kernels know how to wait.
     void launch(const void *kernel, dim3 blocks, int threads, void **arguments, int64_t floats) {
-        check(cudaLaunchKernel(kernel, blocks, dim3(static_cast<unsigned>(threads)), arguments,
-                               static_cast<size_t>(floats) * sizeof(float), stream_),
-              "the launch of a convolution");
+        cudaLaunchAttribute beside{};
+        beside.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        beside.val.programmaticStreamSerializationAllowed = 1;
+        cudaLaunchConfig_t config{};
+        config.gridDim = blocks;
+        config.blockDim = dim3(static_cast<unsigned>(threads));
+        config.dynamicSmemBytes = static_cast<size_t>(floats) * sizeof(float);
+        config.stream = stream_;
+        config.attrs = &beside;
+        config.numAttrs = follows_ && waits_ ? 1 : 0;
+        check(cudaLaunchKernelExC(&config, kernel, arguments), "the launch of a convolution");
+        follows_ = true;
     }
 
+    // All kernels divide the memory of a processor in one way: it would have to be idle for another.
     void allow(const void *kernel) const {
         check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit_),
               "shared memory");
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                   cudaSharedmemCarveoutMaxShared),
+              "shared memory");
+    }
+
+    // Whether kernels were compiled for a generation that has them wait by themselves.
+    static bool waits(const void *kernel) {
+        cudaFuncAttributes attributes{};
+        check(cudaFuncGetAttributes(&attributes, kernel), "a kernel");
+        return attributes.ptxVersion >= 90;
     }
 
     int index_;
     cudaStream_t stream_;
     Kind kind_;
     int processors_, shared_limit_;
+    bool waits_ = false, follows_ = false;
 };
 
 }  // namespace

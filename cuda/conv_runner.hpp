@@ -17,6 +17,8 @@ public:
     virtual int processors() const = 0;
     // Bytes that a block may have.
     virtual int shared_limit() const = 0;
+    // What comes next follows something else than kernels of convolutions.
+    virtual void begin() {}
     // Each begins its work after what was asked of the machine before.
     virtual void run(const Pass &pass, int bands) = 0;
     virtual void run_narrow(const Pass &pass) = 0;

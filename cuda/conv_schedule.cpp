@@ -9,8 +9,6 @@ namespace {
 
 // What everything in the room begins at a multiple of, in floats.
 constexpr int64_t alignment = 64;
-// Tiles of a layer whose segments are shared.
-constexpr int64_t arrival_count = 1 << 16;
 
 void require(bool holds, const std::string &what) {
     if (!holds)
@@ -37,12 +35,13 @@ private:
 // The links of a run, one after the other.
 class Planner {
 public:
-    Planner(const std::vector<Link> &links, Kind kind, const Places &places, int streams)
-        : links_(links), kind_(kind), places_(places), streams_(streams), room_(places.room) {}
+    Planner(const std::vector<Link> &links, Kind kind, const std::vector<Cut> &cuts, const Places &places,
+            int streams)
+        : links_(links), kind_(kind), cuts_(cuts), places_(places), streams_(streams), room_(places.room) {}
 
-    Schedule plan(int time, const Runner &runner) {
+    Schedule plan(int time) {
         // Always in one place: counters are zero at first, and whenever a run is over.
-        arrived_ = reinterpret_cast<uint32_t *>(room_.take(arrival_count));
+        arrived_ = reinterpret_cast<uint32_t *>(room_.take(most_shared_tiles));
         take_shared(static_cast<int64_t>(streams_) * time);
         const void *x = places_.x;
         for (size_t i = 0; i < links_.size(); ++i) {
@@ -51,7 +50,7 @@ public:
             x = schedule_.passes.back().active;
             time *= links_[i].layer.stride;
         }
-        cut(runner);
+        cut();
         schedule_.room_floats = room_.used();
         return std::move(schedule_);
     }
@@ -104,11 +103,13 @@ private:
     }
 
     // Layers follow one another: their partial sums share memory.
-    void cut(const Runner &runner) {
+    void cut() {
         int64_t most = 0;
-        for (Pass &pass : schedule_.passes) {
-            const bool narrow = pass.layer.narrow();
-            schedule_.bands.push_back(narrow ? 1 : cut_pass(pass, runner, most));
+        for (size_t i = 0; i < links_.size(); ++i) {
+            Pass &pass = schedule_.passes[i];
+            schedule_.bands.push_back(cuts_[i].bands);
+            if (!pass.layer.narrow())
+                most = std::max(most, cut_pass(pass, cuts_[i]));
         }
         float *partials = room_.take(most);
         for (Pass &pass : schedule_.passes) {
@@ -117,24 +118,20 @@ private:
         }
     }
 
-    int cut_pass(Pass &pass, const Runner &runner, int64_t &most) const {
+    // Returns how many floats its partial sums need.
+    static int64_t cut_pass(Pass &pass, const Cut &cut) {
         const Layer &layer = pass.layer;
-        const Cut cut = cut_of(layer, pass.streams, pass.time, kind_, runner);
         const int rows = warps_down * cut.bands * band, segments = layer.segments();
-        if (cut.bands == 0)
-            throw std::runtime_error("a convolution does not fit the shared memory of the device");
-        const int64_t tiles = static_cast<int64_t>(row_tiles(pass.rows(), rows)) * layer.column_tiles();
-        if (cut.split > 1 && tiles > arrival_count)
-            throw std::runtime_error("a convolution of too many tiles");
         pass.split = cut.split;
         pass.row_room = row_room(layer, pass.streams, pass.time, rows);
+        const int64_t tiles = static_cast<int64_t>(row_tiles(pass.rows(), rows)) * layer.column_tiles();
         const int64_t slots = segments == 1 ? 0 : cut.split == 1 ? tiles : tiles * segments;
-        most = std::max(most, slots * rows * tile_outputs);
-        return cut.bands;
+        return slots * rows * tile_outputs;
     }
 
     const std::vector<Link> &links_;
     Kind kind_;
+    const std::vector<Cut> &cuts_;
     const Places &places_;
     int streams_;
     Room room_;
@@ -144,22 +141,6 @@ private:
 };
 
 }  // namespace
-
-Cut cut_of(const Layer &layer, int streams, int time, Kind kind, const Runner &runner) {
-    const int segments = layer.segments();
-    Cut cut{0, 1};
-    for (int bands = 1; bands <= most_bands(kind); bands *= 2) {
-        const int rows = warps_down * bands * band;
-        const int64_t bytes = shared_floats(layer, kind, rows, row_room(layer, streams, time, rows)) *
-                              static_cast<int64_t>(sizeof(float));
-        const int tiles = row_tiles(streams * time, rows) * layer.column_tiles();
-        const bool keeps_busy = tiles * segments >= runner.processors();
-        if (bytes > runner.shared_limit() || (cut.bands > 0 && !keeps_busy))
-            break;
-        cut = {bands, std::clamp(2 * runner.processors() / tiles, 1, segments)};
-    }
-    return cut;
-}
 
 void append(std::vector<Link> &links, const Link &link) {
     const Layer &layer = link.layer;
@@ -182,13 +163,25 @@ void append(std::vector<Link> &links, const Link &link) {
     links.push_back(link);
 }
 
-Schedule schedule_of(const std::vector<Link> &links, Kind kind, const Runner &runner, const Places &places,
-                     int streams, int time) {
-    return Planner(links, kind, places, streams).plan(time, runner);
+std::vector<Cut> cuts_of(const std::vector<Link> &links, Kind kind, const Runner &runner, int streams,
+                         int time) {
+    std::vector<Cut> cuts;
+    for (const Link &link : links) {
+        const Layer &layer = link.layer;
+        cuts.push_back(layer.narrow() ? Cut{1, 1} : cut_of(layer, streams, time, kind, runner));
+        time *= layer.stride;
+    }
+    return cuts;
+}
+
+Schedule schedule_of(const std::vector<Link> &links, Kind kind, const std::vector<Cut> &cuts,
+                     const Places &places, int streams, int time) {
+    return Planner(links, kind, cuts, places, streams).plan(time);
 }
 
 void launch(const Schedule &schedule, Runner &runner, const Keeping *kept) {
     const Pass &first = schedule.passes.front();
+    runner.begin();
     for (size_t i = 0; i < schedule.passes.size(); ++i) {
         const Pass &pass = schedule.passes[i];
         if (pass.layer.narrow())

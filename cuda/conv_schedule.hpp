@@ -3,18 +3,9 @@
 
 #include <vector>
 
-#include "conv_runner.hpp"
+#include "conv_cuts.hpp"
 
 namespace ggtts::conv {
-
-// How a layer is cut into work: positions of a tile, and blocks that share the segments of one.
-struct Cut {
-    int bands, split;
-};
-
-// Large tiles where they keep the processors busy, and smaller ones where not; blocks share tiles where there
-// are too few. None of that changes a result. Bands are 0 where the device has no room.
-Cut cut_of(const Layer &layer, int streams, int time, Kind kind, const Runner &runner);
 
 // What a layer has to do with the values that later ones are added to.
 enum class Trunk { apart, begins, joins };
@@ -49,9 +40,14 @@ struct Schedule {
     const float *results() const { return passes.back().results; }
 };
 
-// `time` positions of each of some streams. Throws std::runtime_error where a layer does not fit the device.
-Schedule schedule_of(const std::vector<Link> &links, Kind kind, const Runner &runner, const Places &places,
-                     int streams, int time);
+// How each layer is cut for `time` positions of each of some streams. Throws std::runtime_error where one
+// does not fit the device.
+std::vector<Cut> cuts_of(const std::vector<Link> &links, Kind kind, const Runner &runner, int streams,
+                         int time);
+
+// A run of that many positions and streams.
+Schedule schedule_of(const std::vector<Link> &links, Kind kind, const std::vector<Cut> &cuts,
+                     const Places &places, int streams, int time);
 
 // Begins a run; `kept` is the list of the schedule on the device.
 void launch(const Schedule &schedule, Runner &runner, const Keeping *kept);

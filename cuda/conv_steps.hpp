@@ -5,7 +5,7 @@
 
 namespace ggtts::conv {
 
-// `narrow_rows` positions of one stream, one for each thread. Blocks go over the streams, and within them.
+// `narrow_rows` positions of one stream, each for a few threads. Blocks go over the streams, and within them.
 template <Kind kind, class Block>
 class NarrowProduct {
     using Numbers = Stored<kind>;
@@ -20,23 +20,34 @@ public:
         const int left = pass.time - first_;
         count_ = left < narrow_rows ? left : narrow_rows;
         weights_ = shared + (narrow_rows + pass.layer.past()) * stride();
+        sums_ = weights_ + pass.layer.outputs * pass.layer.taps * pass.layer.narrow_width();
     }
 
     GGTTS_ANYWHERE void run() {
         const Layer &layer = pass_.layer;
         const int width = layer.narrow_width(), rows = count_ + layer.past();
-        block_.spread_in_fours(
+        block_.let_next_begin();
+        block_.spread(layer.outputs * layer.taps * width, [&](int index) {
+            weights_[index] = reinterpret_cast<const float *>(layer.weights)[index];
+        });
+        block_.await_earlier();
+        block_.template spread_together<words_together>(
             rows * width / 4, [&](int index) { return inputs(index * 4 / width, index * 4 % width); },
             [&](int index, const Floats &values) {
                 store_four(values, inputs_ + index * 4 / width * stride() + index * 4 % width);
             });
-        block_.spread(layer.outputs * layer.taps * width, [&](int index) {
-            weights_[index] = reinterpret_cast<const float *>(layer.weights)[index];
+        block_.meet();
+        block_.spread(narrow_threads, [&](int index) {
+            const int row = index % narrow_rows, part = index / narrow_rows;
+            for (int output = 0; row < count_ && output < layer.outputs; ++output)
+                *sum_of(row, output, part) = sum(row, output, part);
         });
         block_.meet();
         block_.spread(count_, [&](int row) {
             for (int output = 0; output < layer.outputs; ++output)
-                leave(row, output, sum(row, output));
+                leave(row, output,
+                      (*sum_of(row, output, 0) + *sum_of(row, output, 1)) +
+                          (*sum_of(row, output, 2) + *sum_of(row, output, 3)));
         });
     }
 
@@ -58,15 +69,20 @@ private:
         return values;
     }
 
-    GGTTS_ANYWHERE float sum(int row, int output) const {
+    GGTTS_ANYWHERE float *sum_of(int row, int output, int part) const {
+        return sums_ + (output * narrow_parts + part) * narrow_rows + row;
+    }
+
+    // Of every few inputs.
+    GGTTS_ANYWHERE float sum(int row, int output, int part) const {
         const Layer &layer = pass_.layer;
         const int width = layer.narrow_width();
         Floats sums{};
         for (int tap = 0; tap < layer.taps; ++tap) {
             const float *inputs = inputs_ + (row + tap * layer.dilation) * stride();
             const float *weights = weights_ + (output * layer.taps + tap) * width;
-#pragma unroll 4
-            for (int channel = 0; channel < width; channel += 4) {
+#pragma unroll 3
+            for (int channel = part * 4; channel < width; channel += narrow_parts * 4) {
                 const Floats x = *reinterpret_cast<const Floats *>(inputs + channel);
                 const Floats w = *reinterpret_cast<const Floats *>(weights + channel);
 #pragma unroll
@@ -100,9 +116,11 @@ private:
         return value < -1.0F ? -1.0F : value > 1.0F ? 1.0F : value;
     }
 
+    static constexpr int words_together = 4;
+
     const Block &block_;
     const Pass &pass_;
-    float *inputs_, *weights_;
+    float *inputs_, *weights_, *sums_;
     int stream_, first_, count_;
 };
 
@@ -110,7 +128,7 @@ private:
 // older move to the front; a thread reads some before it writes them, and in their order.
 template <class Number>
 GGTTS_ANYWHERE void keep(const Keeping &keeping, int stream, int lane, int channel) {
-    constexpr int together = 8;
+    constexpr int together = 32;
     Number *memory = static_cast<Number *>(keeping.memory) +
                      static_cast<int64_t>(lane) * keeping.past * keeping.inputs + channel;
     const Number *x = static_cast<const Number *>(keeping.x) +

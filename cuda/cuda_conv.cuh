@@ -17,39 +17,43 @@ public:
     // Calls function(i) for i in [0, count), spread over the threads.
     template <class Function>
     __device__ __forceinline__ void spread(int count, Function function) const {
+#pragma unroll 1
         for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
             function(i);
     }
-    // The same for a count that is known to be small.
-    template <int most, class Function>
-    __device__ __forceinline__ void spread_at_most(int count, Function function) const {
-#pragma unroll
-        for (int turn = 0; turn < (most + tile_threads - 1) / tile_threads; ++turn) {
-            const int i = static_cast<int>(threadIdx.x) + turn * tile_threads;
-            if (i < count)
-                function(i);
-        }
-    }
-    // The same as function(i, load(i)), where nobody waits for one load before the next.
-    template <class Load, class Function>
-    __device__ __forceinline__ void spread_in_fours(int count, Load load, Function function) const {
-        constexpr int together = 4;
+    // The same as function(i, load(i)), where nobody waits for one load before the next few.
+    template <int together, class Load, class Function>
+    __device__ __forceinline__ void spread_together(int count, Load load, Function function) const {
+        const int threads = static_cast<int>(blockDim.x);
 #pragma unroll 1
-        for (int first = static_cast<int>(threadIdx.x); first < count; first += together * tile_threads) {
+        for (int first = static_cast<int>(threadIdx.x); first < count; first += together * threads) {
             decltype(load(0)) loaded[together];
 #pragma unroll
             for (int i = 0; i < together; ++i) {
-                if (first + i * tile_threads < count)
-                    loaded[i] = load(first + i * tile_threads);
+                if (first + i * threads < count)
+                    loaded[i] = load(first + i * threads);
             }
 #pragma unroll
             for (int i = 0; i < together; ++i) {
-                if (first + i * tile_threads < count)
-                    function(first + i * tile_threads, loaded[i]);
+                if (first + i * threads < count)
+                    function(first + i * threads, loaded[i]);
             }
         }
     }
     __device__ __forceinline__ void meet() const { __syncthreads(); }
+
+    // The kernel behind this one may begin what it need not wait for, and waits for the results of those
+    // before it (CUDA C++ Programming Guide, "Programmatic dependent launch").
+    __device__ __forceinline__ void let_next_begin() const {
+#if __CUDA_ARCH__ >= 900
+        asm volatile("griddepcontrol.launch_dependents;");
+#endif
+    }
+    __device__ __forceinline__ void await_earlier() const {
+#if __CUDA_ARCH__ >= 900
+        asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+    }
 };
 
 template <class Shape>
@@ -68,6 +72,12 @@ public:
     template <class Function>
     __device__ __forceinline__ void each(Function function) {
         function(warp_, lane_, own_);
+    }
+
+    // Calls function(thread, registers) for all threads, those of warps without work, too.
+    template <class Function>
+    __device__ __forceinline__ void all(Function function) {
+        function(static_cast<int>(threadIdx.x), own_);
     }
 
     template <class Function>
@@ -115,10 +125,10 @@ public:
 
     // Whether this block is the last of `count`; it then sees what the others wrote before.
     __device__ __forceinline__ bool arrives_last(uint32_t *counter, int count) const {
-        __threadfence();
         __syncthreads();
         int last = 0;
         if (threadIdx.x == 0) {
+            __threadfence();
             last = atomicAdd(counter, 1U) + 1 == static_cast<uint32_t>(count) ? 1 : 0;
             if (last != 0)
                 *counter = 0;

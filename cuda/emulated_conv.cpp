@@ -25,15 +25,13 @@ public:
         for (int i = 0; i < count; ++i)
             function(i);
     }
-    template <int most, class Function>
-    void spread_at_most(int count, Function function) const {
-        spread(count, function);
-    }
-    template <class Load, class Function>
-    void spread_in_fours(int count, Load load, Function function) const {
+    template <int together, class Load, class Function>
+    void spread_together(int count, Load load, Function function) const {
         spread(count, [&](int i) { function(i, load(i)); });
     }
     void meet() const {}
+    void let_next_begin() const {}
+    void await_earlier() const {}
 
 private:
     int block_;
@@ -70,6 +68,14 @@ public:
         for (int warp = 0; warp < warps; ++warp) {
             for (int lane = 0; busy_[warp] && lane < lanes_of_warp; ++lane)
                 function(warp, lane, own(warp, lane));
+        }
+    }
+
+    template <class Function>
+    void all(Function function) {
+        for (int warp = 0; warp < warps; ++warp) {
+            for (int lane = 0; lane < lanes_of_warp; ++lane)
+                function(warp * lanes_of_warp + lane, own(warp, lane));
         }
     }
 

@@ -92,6 +92,7 @@ void ConvChain::add(const ChainLayer &layer) {
         throw DeviceError(error.what());
     }
     links_ = std::move(links);
+    plans_.clear();
 }
 
 const uint8_t *ConvChain::upload(const std::vector<uint8_t> &bytes) {
@@ -176,19 +177,39 @@ Value *ConvChain::on_host(Buffer<Value> &buffer, int64_t size) {
     return buffer.values;
 }
 
+// The same once more need not be sent.
+template <class Value>
+const Value *ConvChain::tell(Told<Value> &told, const std::vector<Value> &values) {
+    if (told.values != values) {
+        const auto count = static_cast<int64_t>(values.size());
+        told.values.clear();  // until it has been sent
+        Value *device = on_device(told.device, count);
+        Value *host = on_host(told.host, count);
+        std::copy(values.begin(), values.end(), host);
+        machine_->upload(device, host, values.size() * sizeof(Value));
+        told.values = values;
+    }
+    return told.device.values;
+}
+
+const ConvChain::Plan &ConvChain::plan_for(int streams, int time) {
+    const std::pair width{streams, time};
+    const auto found = plans_.find(width);
+    if (found != plans_.end())
+        return found->second;
+    Plan plan{cuts_of(links_, kind_, *runner_, streams, time)};
+    const conv::Places nowhere{nullptr, std::vector<void *>(links_.size()), nullptr, nullptr};
+    plan.room_floats = schedule_of(links_, kind_, plan.cuts, nowhere, streams, time).room_floats;
+    return plans_.emplace(width, std::move(plan)).first->second;
+}
+
 void ConvChain::compute(const void *x, int time, std::vector<void *> memory,
                         const std::vector<int32_t> &lanes, float *results) {
     const auto streams = static_cast<int>(lanes.size());
-    conv::Places places{x, std::move(memory), on_device(lanes_, streams), nullptr};
-    const int64_t floats = schedule_of(links_, kind_, *runner_, places, streams, time).room_floats;
-    places.room = on_device(room_, floats);
-    const Schedule schedule = schedule_of(links_, kind_, *runner_, places, streams, time);
-    const auto kept = static_cast<int64_t>(schedule.kept.size());
-    std::copy(schedule.kept.begin(), schedule.kept.end(), on_host(host_kept_, kept));
-    std::copy(lanes.begin(), lanes.end(), on_host(host_lanes_, streams));
-    machine_->upload(lanes_.values, host_lanes_.values, lanes.size() * sizeof(int32_t));
-    machine_->upload(on_device(kept_, kept), host_kept_.values, schedule.kept.size() * sizeof(Keeping));
-    launch(schedule, *runner_, kept_.values);
+    const Plan &plan = plan_for(streams, time);
+    const conv::Places places{x, std::move(memory), tell(lanes_, lanes), on_device(room_, plan.room_floats)};
+    const Schedule schedule = schedule_of(links_, kind_, plan.cuts, places, streams, time);
+    launch(schedule, *runner_, tell(kept_, schedule.kept));
     const int64_t values = static_cast<int64_t>(streams) * time * factor() * outputs();
     const auto bytes = static_cast<size_t>(values) * sizeof(float);
     machine_->download(on_host(host_results_, values), schedule.results(), bytes);

@@ -4,8 +4,10 @@
 
 #include <conv_schedule.hpp>
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "graph.hpp"
@@ -58,6 +60,19 @@ private:
         int64_t size = 0;
     };
 
+    // What the device was told, by way of memory of the host.
+    template <class Value>
+    struct Told {
+        std::vector<Value> values;
+        Buffer<Value> host, device;
+    };
+
+    // How runs of one width are cut, and what they need.
+    struct Plan {
+        std::vector<conv::Cut> cuts;
+        int64_t room_floats = 0;
+    };
+
     ggml_type number_type() const;
     const uint8_t *upload(const std::vector<uint8_t> &bytes);
     const float *upload_vector(const float *values, int count, int repeat);
@@ -66,6 +81,9 @@ private:
     Value *on_device(Buffer<Value> &buffer, int64_t size);
     template <class Value>
     Value *on_host(Buffer<Value> &buffer, int64_t size);
+    template <class Value>
+    const Value *tell(Told<Value> &told, const std::vector<Value> &values);
+    const Plan &plan_for(int streams, int time);
     void compute(const void *x, int time, std::vector<void *> memory, const std::vector<int32_t> &lanes,
                  float *results);
 
@@ -75,9 +93,10 @@ private:
     std::unique_ptr<predictor::Machine> machine_;
     std::unique_ptr<conv::Runner> runner_;
     std::vector<conv::Link> links_;
+    std::map<std::pair<int, int>, Plan> plans_;
     Buffer<float> room_, host_results_;
-    Buffer<conv::Keeping> kept_, host_kept_;
-    Buffer<int32_t> lanes_, host_lanes_;
+    Told<conv::Keeping> kept_;
+    Told<int32_t> lanes_;
 };
 
 }  // namespace ggtts
