@@ -2,6 +2,7 @@
 
 Where attention reads a mask, the places of a stream are a ring, and the mask says what lies where. The fused operation
 of the CPU reads places in the order of time: there the window is moved to the front whenever the places run out.
+Flash attention reads the rings of all streams where they lie, of those that take no part, too: cheaper than a copy.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..engine import Engine, Graph, Tensor
-from .attention import needs_mask
+from .attention import FLASH_HEAD_SIZES, needs_mask
 from .config import TransformerConfig
 
 _RING_STRIDE = 32
@@ -33,6 +34,8 @@ class WindowView:
         chosen: i32 [lanes], which lanes they are; None for the first ones.
         places: i32 [lanes * tokens], where they are stored in their lanes, for the fused operation; else None.
         mask: f16 [places, tokens, 1, lanes], 0 where a key is seen and -inf elsewhere; None for the fused operation.
+        asking: i32 [lanes of the cache], for flash attention of chosen lanes: which of them each lane of the cache is,
+            anyone for those that are none. The mask has all lanes then.
     """
 
     cache: WindowCache
@@ -43,6 +46,7 @@ class WindowView:
     chosen: Tensor | None
     places: Tensor | None
     mask: Tensor | None
+    asking: Tensor | None = None
 
     @property
     def sight(self) -> WindowView:
@@ -62,6 +66,8 @@ class WindowView:
             values = values.permute(0, 2, 1, 3)
             window, slots = config.window, self.chosen
             return query.attention(by_head, values, self.places, scale, window=window, slots=slots)
+        if self.cache.flash:
+            return self._flash(query, by_head, values.permute(0, 2, 1, 3), scale)
         head_dim, kv_heads, places, lanes = values.shape
         tokens = query.shape[2] // lanes
         queries = query.reshape(head_dim, config.heads, tokens, lanes).permute(0, 2, 1, 3)
@@ -70,6 +76,17 @@ class WindowView:
         turned = values.reshape(head_dim * kv_heads, places, lanes).transpose().contiguous()
         mixed = turned.reshape(places, head_dim, kv_heads, lanes) @ weights
         return mixed.permute(0, 2, 1, 3).reshape(head_dim * config.heads, tokens * lanes)
+
+    def _flash(self, query: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
+        """Flash attention of the first lanes, or of chosen ones among all."""
+        if self.asking is None or self.chosen is None:
+            return query.flash_attention(keys, values, self.mask, scale)
+        head_dim, heads, total = query.shape[:3]
+        width, tokens = head_dim * heads, total // self.lanes
+        asked = query.reshape(width * tokens, self.lanes).get_rows(self.asking)
+        queries = asked.reshape(head_dim, heads, tokens * self.cache.lanes)
+        found = queries.flash_attention(keys, values, self.mask, scale)
+        return found.reshape(width * tokens, self.cache.lanes).get_rows(self.chosen).reshape(width, total)
 
 
 @dataclass(frozen=True)
@@ -84,7 +101,7 @@ class WindowLayer:
         """Store keys, values [head_dim, lanes * tokens, kv_heads] of the new tokens.
 
         Returns all that is kept, [head_dim, kv_heads, places, lanes]: of the lanes of the view where attention reads a
-        mask or they are the first ones, else of all for the fused operation.
+        mask or they are the first ones, else of all for the fused operation and flash attention.
         """
         return self._store(self.keys, keys), self._store(self.values, values)
 
@@ -94,7 +111,7 @@ class WindowLayer:
         stored = kept.reshape(head_dim * heads, places * lanes).set_rows(rows, self.sight.rows)
         if self.sight.chosen is None:
             return stored.reshape(head_dim, heads, places, lanes).slice(3, 0, self.sight.lanes)
-        if self.sight.mask is None:
+        if self.sight.mask is None or self.sight.cache.flash:
             return stored.reshape(head_dim, heads, places, lanes)
         chosen = stored.reshape(head_dim * heads * places, lanes).get_rows(self.sight.chosen)
         return chosen.reshape(head_dim, heads, places, self.sight.lanes)
@@ -104,12 +121,13 @@ class WindowCache:
     """The keys and values of the window of one or more streams, for all layers of a transformer.
 
         program = build(cache.view(graph, count, tokens, chosen))
-        program(x=x, **cache.feed(lanes, tokens))
+        program(x=x, **cache.feed(lanes, tokens, chosen=...))
         cache.advance(lanes, tokens)
 
     Attributes:
         lengths: positions seen, by lane.
         lanes: how many streams there is room for.
+        flash: whether flash attention reads it, and it is float16.
     """
 
     def __init__(self, engine: Engine, config: TransformerConfig, longest: int, lanes: int = 1) -> None:
@@ -128,6 +146,8 @@ class WindowCache:
             raise ValueError("only a transformer with a window forgets")
         self._config, self._kept_back = config, config.window - 1
         self._masked = needs_mask(config, engine.is_cpu)
+        plain = config.arithmetic.plain_attention or config.head_dim not in FLASH_HEAD_SIZES
+        self.flash = self._masked and not plain
         if self._masked:
             self._places = -(-(self._kept_back + longest) // _RING_STRIDE) * _RING_STRIDE
         else:
@@ -135,7 +155,8 @@ class WindowCache:
         self._engine, self.lanes = engine, lanes
         self.lengths, self._firsts = [0] * lanes, [0] * lanes
         shape = (config.head_dim, config.kv_heads, self._places, lanes)
-        self._state = engine.state({name: (shape, "f32") for name in self._names()})
+        dtype = "f16" if self.flash else "f32"
+        self._state = engine.state({name: (shape, dtype) for name in self._names()})
 
     def kept(self, part: str, layer: int) -> Tensor:
         """Return the "keys" or "values" of one layer, [head_dim, kv_heads, places, lanes]."""
@@ -145,16 +166,21 @@ class WindowCache:
         """Return `count` lanes inside `graph`, which gains the inputs of `feed`: `chosen` ones, i32 [count], or
         the first ones."""
         total = count * tokens
-        places = mask = None
+        places = mask = asking = None
         if self._masked:
-            mask = graph.input("mask", (self._places, tokens, 1, count), "f16")
+            of_all = self.flash and chosen is not None
+            mask = graph.input("mask", (self._places, tokens, 1, self.lanes if of_all else count), "f16")
+            asking = graph.input("asking", (self.lanes,), "i32") if of_all else None
         else:
             places = graph.input("places", (total,), "i32")
         positions, rows = (graph.input(name, (total,), "i32") for name in ("positions", "rows"))
-        return WindowView(self, graph, count, positions, rows, chosen, places, mask)
+        return WindowView(self, graph, count, positions, rows, chosen, places, mask, asking)
 
-    def feed(self, lanes: Sequence[int], tokens: int) -> dict[str, np.ndarray]:
-        """Return the inputs of a program that adds the next `tokens` positions to each of some lanes."""
+    def feed(self, lanes: Sequence[int], tokens: int, *, chosen: bool) -> dict[str, np.ndarray]:
+        """Return the inputs of a program that adds the next `tokens` positions to each of some lanes.
+
+        `chosen` says whether the view is of chosen ones.
+        """
         numbers = np.array(lanes, np.int32)
         positions = np.array(self.lengths, np.int32)[numbers, None] + np.arange(tokens, dtype=np.int32)
         if self._masked:
@@ -166,7 +192,11 @@ class WindowCache:
         rows = places + numbers[:, None] * np.int32(self._places)
         inputs = {"positions": positions.reshape(-1), "rows": rows.reshape(-1)}
         if self._masked:
-            inputs["mask"] = self._mask(positions)
+            inputs["mask"] = mask = self._mask(positions)
+            if self.flash and chosen:
+                inputs["asking"] = asking = np.zeros(self.lanes, np.int32)
+                asking[numbers] = np.arange(len(lanes), dtype=np.int32)
+                inputs["mask"] = mask[asking]
         else:
             inputs["places"] = places.reshape(-1)
         return inputs

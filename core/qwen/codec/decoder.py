@@ -22,7 +22,7 @@ from ...formats.qwen_layout import decoder_layout
 from ...nn.conv_chain import open_chain
 from ...nn.precision import Float32Scope, FoldedScope
 from ...nn.stages import compute, named
-from .attention import exact_attention
+from .attention import exact_attention, rounded_attention
 from .dac import waveform_layers
 from .lanes import DecoderLanes, DecoderSnapshot, LaneSizes
 from .network import DecoderNetwork, waveform_scope
@@ -49,10 +49,14 @@ class CodecDecoder:
         self.codebooks = sizes.quantizers
         self.entries = sizes.codebook_entries
         self.frame_samples = math.prod(sizes.upsample_strides) * math.prod(sizes.dac_strides)
-        attention = exact_attention(sizes.transformer, engine)
         scope = (Float32Scope if engine.is_cpu else FoldedScope)(weights, "tok_dec.")
         layers = partial(waveform_layers, waveform_scope(scope), sizes.dac_strides)
-        self._network = DecoderNetwork(scope, sizes, attention, open_chain(engine, layers))
+        chain = open_chain(engine, layers)
+        rounded = chain is not None and chain.dtype == "f16"
+        attention = (
+            rounded_attention(sizes.transformer) if rounded else exact_attention(sizes.transformer, engine)
+        )
+        self._network = DecoderNetwork(scope, sizes, attention, chain)
         self._lane_sizes = LaneSizes(widest, attention)
         self._idle: list[DecoderLanes] = []
         self._lock = Lock()

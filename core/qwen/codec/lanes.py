@@ -158,7 +158,7 @@ class DecoderLanes:
         places = [*lanes, *[self.count] * (padded - count)]
         tokens = np.zeros((padded * frames, codes.shape[2]), np.int32)
         tokens[: count * frames] = codes.reshape(count * frames, -1)
-        inputs = self._held.cache.feed(places, frames)
+        inputs = self._held.cache.feed(places, frames, chosen=not first)
         if not first:
             inputs["lanes"] = np.array(places, np.int32)
         inputs["codes"] = self._network.quantizer.feed(tokens)

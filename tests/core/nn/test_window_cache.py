@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggtts.core.engine import Engine, WeightScope
+from ggtts.core.engine import Engine, Graph, WeightScope
+from ggtts.core.engine.engine import STOCK_VARIABLE
 from ggtts.core.nn.config import Arithmetic, TransformerConfig
 from ggtts.core.nn.transformer import Transformer
 from ggtts.core.nn.window_cache import WindowCache
 from support.comparing import deviation
+from support.device import DEVICE
 from support.random_weights import transformer_weights, write_weights
-from support.tolerances import LAYER
+from support.tolerances import HALF_PRECISION_LAYER, LAYER
 
 ScopeOf = Callable[[Mapping[str, np.ndarray]], WeightScope]
 
@@ -32,6 +35,7 @@ CONFIG = TransformerConfig(
     window=9,
 )
 PLAIN = replace(CONFIG, arithmetic=Arithmetic(plain_attention=True))
+FLASH = replace(CONFIG, head_dim=64)
 LONGEST, LANES, PIECE = 90, 4, 5
 
 
@@ -48,6 +52,10 @@ class Streams:
         self.cache = WindowCache(engine, config, PIECE, LANES)
         self.done = [0] * LANES
 
+    def graph(self) -> Graph:
+        """An empty graph."""
+        return self._engine.graph()
+
     def whole(self, sequence: int) -> np.ndarray:
         """What the transformer makes of all positions at once."""
         graph = self._engine.graph()
@@ -63,7 +71,9 @@ class Streams:
         view = self.cache.view(graph, len(lanes), tokens, ids)
         x = graph.input("x", (CONFIG.width, len(lanes) * tokens))
         program = graph.program({"y": self._model(x, view.positions, view)})
-        feed = self.cache.feed(lanes, tokens) | ({"lanes": np.array(lanes, np.int32)} if chosen else {})
+        feed = self.cache.feed(lanes, tokens, chosen=chosen) | (
+            {"lanes": np.array(lanes, np.int32)} if chosen else {}
+        )
         rows = np.concatenate([inputs(lane)[self.done[lane] :][:tokens] for lane in lanes])
         y = program(x=rows, **feed)["y"]
         self.cache.advance(lanes, tokens)
@@ -82,11 +92,11 @@ def model(engine: Engine, config: TransformerConfig, scope_of: ScopeOf) -> Trans
     return Transformer(scope_of(transformer_weights(CONFIG)), config)
 
 
-def check(streams: Streams, lanes: list[int], tokens: int, *, chosen: bool) -> None:
+def check(streams: Streams, lanes: list[int], tokens: int, *, chosen: bool, tolerance: float = LAYER) -> None:
     begins = [streams.done[lane] for lane in lanes]
     pieces = streams.run(lanes, tokens, chosen=chosen)
     for lane, begin, piece in zip(lanes, begins, pieces, strict=True):
-        assert deviation(piece, streams.whole(lane)[begin : begin + tokens]) < LAYER
+        assert deviation(piece, streams.whole(lane)[begin : begin + tokens]) < tolerance
 
 
 def test_a_stream_of_any_length(engine: Engine, model: Transformer, config: TransformerConfig) -> None:
@@ -124,6 +134,36 @@ def test_whoever_takes_part(
     streams = Streams(engine, Transformer(weights.scope(""), config), config)
     for lanes, tokens in runs:
         check(streams, sorted(lanes), tokens, chosen=True)
+
+
+@pytest.fixture
+def flash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Streams]:
+    """Streams as a GPU has them, whose rings flash attention reads."""
+    if DEVICE == "cpu":
+        monkeypatch.setenv(STOCK_VARIABLE, "1")
+    engine = Engine(DEVICE, threads=1)
+    weights = engine.weights(write_weights(tmp_path / "flash.gguf", transformer_weights(FLASH)))
+    model = Transformer(weights.scope(""), FLASH)
+    return lambda: Streams(engine, model, FLASH)
+
+
+def test_flash_attention_of_a_stream_of_any_length(flash: Callable[[], Streams]) -> None:
+    streams = flash()
+    assert streams.cache.flash
+    while streams.done[0] + PIECE <= LONGEST:
+        check(streams, [0], PIECE, chosen=False, tolerance=HALF_PRECISION_LAYER)
+
+
+def test_flash_attention_of_lanes_in_any_order(flash: Callable[[], Streams]) -> None:
+    streams, others = flash(), flash()
+    for lanes, tokens in [([2, 0], 3), ([3], 5), ([0, 2, 3], 4), ([1, 3], 1), ([3, 2, 1, 0], 2), ([2], 5)]:
+        check(streams, lanes, tokens, chosen=True, tolerance=HALF_PRECISION_LAYER)
+    check(streams, [0, 1], 2, chosen=False, tolerance=HALF_PRECISION_LAYER)
+    graph = streams.graph()
+    others.cache.copy_lane(graph, 2, streams.cache, 2)
+    graph.program({})()
+    others.done[2] = streams.done[2]
+    check(others, [2], 3, chosen=True, tolerance=HALF_PRECISION_LAYER)
 
 
 def test_a_lane_goes_on_in_another_cache(
