@@ -58,11 +58,11 @@ public:
     }
 
     GGTTS_ANYWHERE int rooms() const { return rooms_; }
-    GGTTS_ANYWHERE const uint8_t *weights(int step) const {
+    GGTTS_ANYWHERE uint8_t *weights(int step) const {
         return weights_ + static_cast<unsigned>(step) % weight_rooms * groups_of_tile * Shape::group_bytes;
     }
     // A half of the inputs of a chunk: rows of 16, so that what lanes read together lies in all banks.
-    GGTTS_ANYWHERE const Number *inputs(int room, int half) const {
+    GGTTS_ANYWHERE Number *inputs(int room, int half) const {
         return inputs_ + (room * halves_of_chunk + half) * pass_.row_room * half_width;
     }
 
@@ -71,7 +71,7 @@ private:
 
     // What a thread copies lies in one place of each step.
     GGTTS_ANYWHERE void request_weights(int step) {
-        uint8_t *room = const_cast<uint8_t *>(weights(step));
+        uint8_t *room = weights(step);
         const int64_t next = static_cast<int64_t>(pass_.layer.groups()) * Shape::group_bytes;
         tile_.all([&](int thread, Registers<Shape> &own) {
 #pragma unroll
@@ -94,7 +94,7 @@ private:
     }
 
     GGTTS_ANYWHERE Number *target(int half, int row) const {
-        return const_cast<Number *>(inputs(wanted_.room, half)) + row * half_width;
+        return inputs(wanted_.room, half) + row * half_width;
     }
 
     // A thread has the same part of every few rows.

@@ -76,7 +76,7 @@ private:
         }
     }
 
-    // Steps of segments `first` .. `last` - 1. The first of them only ask for what comes later.
+    // Steps of segments `first` .. `last` - 1. The first turns only ask for what comes later.
     GGTTS_ANYWHERE void multiply(Step now, int steps, int first, int last) {
         const Layer &layer = pass_.layer;
         int segment = first, chunks_left = layer.segment_chunks;
