@@ -26,16 +26,19 @@ public:
     template <class Function>
     __device__ __forceinline__ void phase(Function function) {
         function(block_, ring_);
-        wait_for_all();
+        wait_for_all([&]() GGTTS_INLINE { ring_.fill(); });
     }
 
 private:
-    // As that of CudaGrid.
-    __device__ __forceinline__ void wait_for_all() {
+    // As that of CudaGrid. Something is done while others are waited for.
+    template <class Meanwhile>
+    __device__ __forceinline__ void wait_for_all(Meanwhile meanwhile) {
         __syncthreads();
+        if (threadIdx.x == 0)
+            predictor::release_one(arrivals_);
+        meanwhile();
         if (threadIdx.x == 0) {
             wanted_ += gridDim.x;
-            predictor::release_one(arrivals_);
             for (int turn = 0; predictor::acquire(arrivals_) < wanted_; ++turn) {
                 if (turn == most_barrier_turns)
                     __trap();

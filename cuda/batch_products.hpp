@@ -241,12 +241,11 @@ GGTTS_ANYWHERE void multiply_task(AllLanes &all, const UnitTask &task, const Uni
 }
 
 // Multiplies a piece: sums [units of a stage][columns][stride], of which as many are filled as the result
-// says. While the first activations are on their way, each warp calls meanwhile(warp). The ring is to be
-// refilled once afterwards.
+// says. While the first activations are on their way, each warp calls meanwhile(warp).
 template <class Type, class Block, class Ring, class Warps, class Meanwhile>
 GGTTS_ANYWHERE int multiply_piece(const Block &block, Ring &ring, Warps &warps, const Tiling &tiling,
-                                  const Piece &piece, int stage_units, const Factors &factors, float *sums,
-                                  Meanwhile meanwhile) {
+                                  const Piece &piece, bool others_follow, int stage_units,
+                                  const Factors &factors, float *sums, Meanwhile meanwhile) {
     const int most = units_of_stage(stage_units, tiling.bits), stages = stages_of(piece, most);
     const int stride = predictor::sums_stride(tiling.rows());
     const auto task_of = [&](const auto &warp, int index) {
@@ -261,15 +260,14 @@ GGTTS_ANYWHERE int multiply_piece(const Block &block, Ring &ring, Warps &warps, 
     });
 #pragma unroll 1
     for (int index = 0; index < stages; ++index) {
-        if (index > 0)
-            ring.refill();
-        const uint8_t *stage = ring.next();
+        const uint8_t *stage = ring.next(others_follow || ring.needs_more(index, stages));
         block.each_task(batch_warps, [&](const auto &warp, int) {
             const UnitTask task = task_of(warp, index), next = task_of(warp, index + 1);
             float *own = sums + task.place * factors.columns * stride + task.group * rows_of_task;
             multiply_task<Type>(warps.of(warp), task, next, stage, Type::room_of(most), factors,
                                 {own, stride, index > 0});
         });
+        ring.release();
     }
     return piece.units < most ? piece.units : most;
 }

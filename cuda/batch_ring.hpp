@@ -52,19 +52,17 @@ public:
           slots_(room.slots),
           slot_bytes_(room.slot_bytes),
           stage_units_(room.stage_units),
+          free_(room.slots),
           piece_(block.index()) {
         make_arrivals(block, arrivals_, slots_);
         find_piece();
     }
 
-    GGTTS_ANYWHERE void start() {
-        GGTTS_SHORT_LOOP
-        for (int slot = 0; slot + 1 < slots_; ++slot)
-            ask();
-    }
-
-    // The weights of the next stage, which have come. Nobody needs those of the one before any more.
-    GGTTS_ANYWHERE const uint8_t *next() {
+    // The weights of the next stage, which have come. Nobody needs those of the one before any more. What is
+    // free is filled first where this piece needs it: that takes a microsecond.
+    GGTTS_ANYWHERE const uint8_t *next(bool fills) {
+        if (fills)
+            fill();
         wait_for_rows(block_, arrivals_ + current_, turn_);
         const uint8_t *result = memory_ + current_ * slot_bytes_;
         if (++current_ == slots_) {
@@ -74,8 +72,20 @@ public:
         return result;
     }
 
-    // Asks for another stage in the place of the one before: once for each `next`, when others do not wait.
-    GGTTS_ANYWHERE void refill() { ask(); }
+    // The slot of the last stage is free.
+    GGTTS_ANYWHERE void release() { ++free_; }
+
+    // Asks for stages in the place of those that nobody needs: between phases, when others are waited for
+    // anyway.
+    GGTTS_ANYWHERE void fill() {
+        GGTTS_SHORT_LOOP
+        for (; free_ > 0; --free_)
+            ask();
+    }
+
+    // Whether a piece of so many stages needs one that has not been asked for, when it comes to stage
+    // `index`.
+    GGTTS_ANYWHERE bool needs_more(int index, int stages) const { return index + slots_ - 1 < stages; }
 
 private:
     GGTTS_ANYWHERE const Tiling &tiling() const { return tables_.tilings[kind_of(model_, matrix_)]; }
@@ -122,7 +132,7 @@ private:
     uint8_t *memory_;
     uint64_t *arrivals_;  // of the slots
     int slots_, slot_bytes_, stage_units_;
-    int current_ = 0, asked_ = 0;
+    int current_ = 0, asked_ = 0, free_;
     uint32_t turn_ = 0;  // whether a slot is read for an odd number of times before
     // The stage to ask for next.
     int matrix_ = 0, piece_, stage_ = 0;

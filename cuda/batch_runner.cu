@@ -67,7 +67,7 @@ public:
 
     void run(const Model &model, const BatchStep &step) override {
         check(cudaSetDevice(index_), "the device");
-        const BatchRoom room = choose_room(model.sizes, step.columns);
+        const BatchRoom room = choose_room(model.sizes, step.columns, step.tasks);
         void *arguments[] = {const_cast<Model *>(&model), const_cast<BatchStep *>(&step),
                              const_cast<BatchRoom *>(&room)};
         check(
@@ -78,12 +78,12 @@ public:
     }
 
 private:
-    // As many warps that attend as there is room for, and then as many slots.
-    BatchRoom choose_room(const Sizes &sizes, int columns) const {
+    // As many warps that attend as there is work and room for, and then as many slots.
+    BatchRoom choose_room(const Sizes &sizes, int columns, int tasks) const {
         const auto room = [&](int slots, int attending) {
             return launch_.kernel.room(sizes, columns, launch_.stage_units, slots, attending);
         };
-        int slots = most_slots_of_batch, attending = batch_warps;
+        int slots = most_slots_of_batch, attending = attending_warps(tasks, launch_.blocks);
         while (attending > least_attending && !launch_.fits(room(least_slots, attending), sizes))
             attending /= 2;
         while (slots > least_slots && !launch_.fits(room(slots, attending), sizes))

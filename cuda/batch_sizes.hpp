@@ -61,6 +61,10 @@ BatchRoom room_for(const Sizes &sizes, int columns, int stage_units, int slots, 
 
 // Warps that attend, at least.
 inline constexpr int least_attending = 2;
+// Half of them where that is enough: each then is alone with the instructions of a quarter of its processor.
+constexpr int attending_warps(int tasks, int blocks) {
+    return tasks <= blocks * (batch_warps / 2) ? batch_warps / 2 : batch_warps;
+}
 // Stages on their way, at least: one is multiplied, and another one comes.
 inline constexpr int least_slots = 2;
 // Units of the width in a stage of 32 rows, at least: those of 64 rows have half as many.

@@ -49,10 +49,8 @@ public:
 private:
     template <class Block, class Ring>
     GGTTS_ANYWHERE void compute(const Block &block, Ring &ring, int phase) const {
-        if (phase == 0) {
-            ring.start();
+        if (phase == 0)
             return enter(block);
-        }
         const int layer = (phase - 1) / phases_of_layer, of_layer = (phase - 1) % phases_of_layer;
         const bool ends = layer == sizes_.layers;
         if (!ends && of_layer == attend_to_keys)
@@ -123,8 +121,9 @@ private:
         for (int number = block.index(); number < tiling.pieces(); number += block.blocks()) {
             Piece piece(tiling, number);
             const bool finds = follows_norm(kind) && number == block.index();
-            piece.units = multiply_piece<Type>(block, ring, warps, tiling, piece, room_.stage_units, factors,
-                                               sums, [&](const auto &warp) {
+            const bool others_follow = number + block.blocks() < tiling.pieces();
+            piece.units = multiply_piece<Type>(block, ring, warps, tiling, piece, others_follow,
+                                               room_.stage_units, factors, sums, [&](const auto &warp) {
                                                    if (finds)
                                                        keep_scales(warp, scales_room(block));
                                                });
@@ -133,32 +132,35 @@ private:
                     finish(warp, matrix, task * blocks_of_warp, piece.tile, sums, scales_room(block));
                 });
             }
-            ring.refill();
         }
     }
 
-    // The factors of the RMSNorm of all columns, each warp those of some.
+    // The factors of the RMSNorm of all columns, of which each warp has some. Four lanes add up a column's
+    // squares.
     template <class Warp>
     GGTTS_ANYWHERE void keep_scales(const Warp &warp, float *scales) const {
+        constexpr int lanes_of_column = 4, columns_of_warp = lanes / lanes_of_column;
+        const int blocks = sizes_.width / block_width;
         GGTTS_SHORT_LOOP
-        for (int first = warp.index() * blocks_of_warp; first < step_.columns;
-             first += batch_warps * blocks_of_warp) {
+        for (int first = warp.index() * columns_of_warp; first < step_.columns;
+             first += batch_warps * columns_of_warp) {
             predictor::Lanes<Warp, FourValues> all(warp);
-            const auto column = [&](int lane) { return first + lane / lanes_of_block; };
-            find_scales_of(all, column);
+            const auto column = [&](int lane) { return first + lane / lanes_of_column; };
+            all.each([&](int lane, FourValues &own) {
+                own.squares = 0.0F;
+#pragma unroll 8
+                for (int i = lane % lanes_of_column; i < blocks; i += lanes_of_column)
+                    own.squares += predictor::fresh(step_.squares + column(lane) * blocks + i);
+            });
+            combine_fours(
+                all, [](const FourValues &own) { return own.squares; },
+                [](float a, float b) { return a + b; },
+                [](FourValues &own, float squares) { own.squares = squares; });
             all.each([&](int lane, const FourValues &own) {
-                if (lane % lanes_of_block == 0)
-                    scales[column(lane)] = own.scale;
+                if (lane % lanes_of_column == 0)
+                    scales[column(lane)] = predictor::norm_scale(own.squares, sizes_.width, sizes_.norm_eps);
             });
         }
-    }
-
-    template <class AllLanes, class ColumnOf>
-    GGTTS_ANYWHERE void find_scales_of(AllLanes &all, ColumnOf column) const {
-        const int blocks = sizes_.width / block_width;
-        predictor::find_scales(all, sizes_.width, sizes_.norm_eps, [&](int lane, int index) {
-            return predictor::fresh(step_.squares + column(lane) * blocks + index);
-        });
     }
 
     // What becomes of the sums of a tile and of as many columns as a warp has blocks.

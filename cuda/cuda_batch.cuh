@@ -136,23 +136,43 @@ __device__ __forceinline__ void wait_for_rows(const CudaBlock &, uint64_t *arriv
     __syncthreads();
 }
 
+namespace detail {
+
+__device__ __forceinline__ void begin_piece(const PieceCopy &copy) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(predictor::detail::address(copy.target)),
+        "l"(copy.source), "r"(copy.exists ? bytes_of_word : 0)
+        : "memory");
+#endif
+}
+__device__ __forceinline__ void end_pieces() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+}  // namespace detail
+
 // Copies that a warp begins: locate(lane, i) for i in [0, count).
 template <class Own, class Locate>
 __device__ __forceinline__ void begin_pieces(predictor::Lanes<CudaWarp, Own> &all, int count, Locate locate) {
-#if __CUDA_ARCH__ >= 800
     all.each([&](int lane, const Own &) {
-#pragma unroll 4
-        for (int i = 0; i < count; ++i) {
-            const PieceCopy copy = locate(lane, i);
-            const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(copy.target));
-            const int bytes = copy.exists ? 16 : 0;
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(copy.source),
-                         "r"(bytes)
-                         : "memory");
-        }
+#pragma unroll 1
+        for (int i = 0; i < count; ++i)
+            detail::begin_piece(locate(lane, i));
     });
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
+    detail::end_pieces();
+}
+// As many as is known beforehand.
+template <int count, class Own, class Locate>
+__device__ __forceinline__ void begin_all_pieces(predictor::Lanes<CudaWarp, Own> &all, Locate locate) {
+    all.each([&](int lane, const Own &) {
+#pragma unroll
+        for (int i = 0; i < count; ++i)
+            detail::begin_piece(locate(lane, i));
+    });
+    detail::end_pieces();
 }
 
 // Waits for all copies of a warp but those that were begun last by `newer` calls.

@@ -27,6 +27,7 @@ public:
             std::fill(worker->floats() + room_.scales, worker->floats() + room_.end,
                       std::numeric_limits<float>::quiet_NaN());
             function(worker->block, worker->ring);
+            worker->ring.fill();
         }
     }
 

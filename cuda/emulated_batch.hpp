@@ -65,6 +65,12 @@ void begin_pieces(predictor::Lanes<EmulatedWarp, Own> &all, int count, Locate lo
     });
 }
 
+// As many as is known beforehand.
+template <int count, class Own, class Locate>
+void begin_all_pieces(predictor::Lanes<EmulatedWarp, Own> &all, Locate locate) {
+    begin_pieces(all, count, locate);
+}
+
 // Waits for all copies of a warp but those that were begun last by `newer` calls.
 template <int newer, class Own>
 void wait_for_pieces(predictor::Lanes<EmulatedWarp, Own> &) {}

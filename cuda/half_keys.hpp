@@ -58,6 +58,7 @@ public:
     GGTTS_ANYWHERE void prepare(const ChunkTask &task, const ChunkWeights &with, bool newest) {
         all_.meet();
         Base::load_inputs(task, with, newest);
+        tiles_.start();
         Base::norm_and_rotate(with.epsilon);
         split_queries();
         if (newest)

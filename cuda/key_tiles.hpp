@@ -43,9 +43,12 @@ public:
           next_(tasks.first),
           last_(tasks.last),
           task_at_(task_at),
-          cache_of_(cache_of) {
+          cache_of_(cache_of) {}
+
+    // Asks for the first ones, if that has not been done.
+    GGTTS_ANYWHERE void start() {
         GGTTS_SHORT_LOOP
-        for (int tile = 0; tile < tiles_of_warp; ++tile)
+        for (; missing_ > 0; --missing_)
             ask();
     }
 
@@ -72,7 +75,10 @@ private:
             left_ = task.end - task.begin;
             old_ = task.old_keys(task.begin);
         }
-        copy();
+        if (size_ == most_head_dim && old_ >= keys_of_tile)
+            copy_whole();
+        else
+            copy_some();
         const int bytes = keys_of_tile * size_ * 2;
         keys_ += bytes;
         values_ += bytes;
@@ -81,9 +87,23 @@ private:
         place_ = place_ + 1 == tiles_of_warp ? 0 : place_ + 1;
     }
 
+    static constexpr int rows_at_once = lanes / units_of_row;
+
+    // A tile of long rows that lie side by side: most of them.
+    GGTTS_ANYWHERE void copy_whole() const {
+        constexpr int pieces = keys_of_tile / rows_at_once, apart = rows_at_once * row_bytes_of_tile;
+        uint8_t *to = room_ + place_ * tile_bytes;
+        const uint8_t *sources[2] = {keys_, values_};
+        begin_all_pieces<2 * pieces>(all_, [&](int lane, int piece) {
+            const int row = piece % pieces * rows_at_once + lane / units_of_row, unit = lane % units_of_row;
+            const int place = piece >= pieces ? bytes_of_keys + value_place(row, unit) : key_place(row, unit);
+            return PieceCopy{to + place, sources[piece / pieces] + lane * unit_bytes + piece % pieces * apart,
+                             true};
+        });
+    }
+
     // Nothing behind the last tile.
-    GGTTS_ANYWHERE void copy() const {
-        constexpr int rows_at_once = lanes / units_of_row;
+    GGTTS_ANYWHERE void copy_some() const {
         uint8_t *to = room_ + place_ * tile_bytes;
         const int pieces = left_ > 0 ? 2 * keys_of_tile / rows_at_once : 0;
         begin_pieces(all_, pieces, [&](int lane, int piece) {
@@ -106,6 +126,7 @@ private:
     // What to ask for next: of the chunk, how many keys are left, and how many of those the cache has.
     const uint8_t *keys_ = nullptr, *values_ = nullptr;
     int left_ = 0, old_ = 0;
+    int missing_ = tiles_of_warp;  // of the first ones
 };
 
 }  // namespace ggtts::talker::batch
