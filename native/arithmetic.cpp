@@ -90,7 +90,7 @@ Tensor matmul(const Tensor &weights, const Tensor &inputs) {
         return exact_product(graph, left, right);
     ggml_tensor *product = ggml_mul_mat(graph->room(), left.raw, right.raw);
     // Without this a GPU adds up in float16, which loses digits and overflows. The CPU does not look.
-    if (w->type == GGML_TYPE_F16)
+    if (w->type == GGML_TYPE_F16 || graph->backend().adds_up_in_half())
         ggml_mul_mat_set_prec(product, GGML_PREC_F32);
     return node(graph, product);
 }

@@ -158,16 +158,6 @@ Tensor pad(const Tensor &a, int dimension, int64_t before, int64_t after) {
                                     amounts[3], amounts[4], amounts[5], amounts[6], amounts[7]));
 }
 
-Tensor reflect_pad(const Tensor &a, int64_t before, int64_t after) {
-    const auto graph = common_graph("reflect_pad", {&a});
-    require_type("reflect_pad", a, GGML_TYPE_F32);
-    if (before < 0 || after < 0 || before >= a.raw->ne[0] || after >= a.raw->ne[0]) {
-        refuse("reflect_pad", std::to_string(std::max(before, after)) + " values of " + describe(a));
-    }
-    return node(graph, ggml_pad_reflect_1d(graph->room(), dense(a).raw, static_cast<int>(before),
-                                           static_cast<int>(after)));
-}
-
 Tensor cast(const Tensor &a, const std::string &type) {
     const auto graph = common_graph("cast", {&a});
     require_readable("cast", a);

@@ -117,7 +117,6 @@ Tensor slice(const Tensor &a, int dimension, int64_t start, int64_t length);
 Tensor concat(const Tensor &a, const Tensor &b, int dimension);
 Tensor repeat(const Tensor &a, const std::vector<int64_t> &shape);
 Tensor pad(const Tensor &a, int dimension, int64_t before, int64_t after);
-Tensor reflect_pad(const Tensor &a, int64_t before, int64_t after);
 Tensor cast(const Tensor &a, const std::string &type);
 Tensor copy_to(const Tensor &a, const Tensor &destination);
 

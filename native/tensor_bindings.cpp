@@ -106,8 +106,6 @@ void bind_layout(nb::class_<Tensor> &tensor) {
             },
             "shape"_a)
         .def("pad", &pad, "dimension"_a, "before"_a, "after"_a, "Zeros before and after.")
-        .def("reflect_pad", &reflect_pad, "before"_a, "after"_a,
-             "Along dimension 0, the edge value not repeated.")
         .def("cast", &cast, "dtype"_a)
         .def("copy_to", &copy_to, "destination"_a,
              "A node that writes self into a piece of state: an effect.");

@@ -348,9 +348,6 @@ class Tensor:
     def pad(self, dimension: int, before: int, after: int) -> Tensor:
         """Zeros before and after."""
 
-    def reflect_pad(self, before: int, after: int) -> Tensor:
-        """Along dimension 0, the edge value not repeated."""
-
     def cast(self, dtype: str) -> Tensor: ...
 
     def copy_to(self, destination: Tensor) -> Tensor:

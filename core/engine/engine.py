@@ -27,6 +27,15 @@ EXACT_VARIABLE = "GGTTS_EXACT"
 STOCK_VARIABLE = "GGTTS_STOCK"
 """Environment variable: "1" leaves out what is not GGML's own: the CPU computes as GPUs do, and GPUs alike."""
 
+KEEPING_ALL_BITS = {
+    "NVIDIA_TF32_OVERRIDE": "0",
+    "GGML_VK_DISABLE_COOPMAT": "1",
+    "GGML_VK_DISABLE_COOPMAT2": "1",
+    "GGML_VK_DISABLE_F16": "1",
+}
+"""What NVIDIA's own libraries and GGML's Vulkan backend look at when a device is first opened in a process: float32
+products are rounded to TF32 by the one, to float16 by the other, unless told otherwise."""
+
 WORKING_ROOM = 300_000_000
 """Bytes beside the weights: driver, caches, intermediate results of a short text."""
 
@@ -68,8 +77,8 @@ def _keeps_all_bits(device: Device) -> bool:
 
 def _start(device: Device, threads: int | None) -> _native.Backend:
     exact, stock = _keeps_all_bits(device), _is_stock()
-    if exact:  # what NVIDIA's own libraries look at, when the first of them starts
-        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+    if exact:
+        os.environ.update(KEEPING_ALL_BITS)
     with native_failures():
         return _native.Backend(device.name, _usable_threads(threads), exact=exact, stock=stock)
 

@@ -79,7 +79,6 @@ def test_permuted_operands_are_accepted_everywhere(
         lambda x: x.reshape(a.size),
         lambda x: x.rms_norm(1e-6),
         lambda x: x.concat(x, 1),
-        lambda x: x.reflect_pad(0, 0),
         lambda x: x + x,
     ]
     for operation in operations:
@@ -223,9 +222,6 @@ def test_layout(engine: Engine) -> None:
     )
     np.testing.assert_array_equal(
         run(engine, lambda x: x.pad(1, 2, 1), a), np.pad(a, ((0, 0), (2, 1), (0, 0)))
-    )
-    np.testing.assert_array_equal(
-        run(engine, lambda x: x.reflect_pad(3, 2), a), np.pad(a, ((0, 0), (0, 0), (3, 2)), "reflect")
     )
     np.testing.assert_array_equal(run(engine, lambda x: x.repeat(20, 6, 8), a), np.tile(a, (2, 1, 2)))
     np.testing.assert_array_equal(run(engine, lambda x: x.cast("f16"), a), a.astype(np.float16))
@@ -427,7 +423,6 @@ def graph_of(engine: Engine, *shapes: tuple[int, ...]) -> tuple[Graph, list[Tens
         lambda a, b: a.swiglu(b),
         lambda a, b: a.get_rows(b),
         lambda a, b: a.rope(b, 4, 1e4),
-        lambda a, b: a.reflect_pad(50, 0),
         lambda a, b: a.pad(0, -1, 0),
         lambda a, b: a.repeat(5, 5),
         lambda a, b: a.copy_to(b),
