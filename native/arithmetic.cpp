@@ -27,6 +27,18 @@ Tensor binary(const char *operation, BinaryFunction function, const Tensor &a, c
 // the product to a library that can be told not to.
 constexpr int64_t columns_without_rounding = 17;
 
+// GGML's Vulkan backend takes matrices that lie apart for neighbours, rounds to float16 what it puts in line
+// itself, and adds up in float16 whatever the type.
+Tensor vulkan_product(const std::shared_ptr<GraphContext> &graph, const Tensor &left, const Tensor &right) {
+    const auto in_line = [&graph](const Tensor &a) {
+        const bool begins_in_line = a.raw->view_offs % graph->backend().view_alignment() == 0;
+        return ggml_is_contiguous(a.raw) && begins_in_line ? a : contiguous(Tensor{a.raw, graph});
+    };
+    ggml_tensor *product = ggml_mul_mat(graph->room(), in_line(left).raw, in_line(right).raw);
+    ggml_mul_mat_set_prec(product, GGML_PREC_F32);
+    return node(graph, product);
+}
+
 Tensor exact_product(const std::shared_ptr<GraphContext> &graph, const Tensor &left, const Tensor &right) {
     const int64_t columns = right.raw->ne[1];
     if (columns == 1 || columns >= columns_without_rounding)
@@ -86,11 +98,13 @@ Tensor matmul(const Tensor &weights, const Tensor &inputs) {
     if (w->nb[0] != ggml_type_size(w->type) || w->nb[0] > w->nb[1])
         left = contiguous(weights);
     const Tensor right = with_rows(inputs);
+    if (graph->backend().is_vulkan())
+        return vulkan_product(graph, left, right);
     if (graph->backend().exact() && w->type == GGML_TYPE_F32)
         return exact_product(graph, left, right);
     ggml_tensor *product = ggml_mul_mat(graph->room(), left.raw, right.raw);
     // Without this a GPU adds up in float16, which loses digits and overflows. The CPU does not look.
-    if (w->type == GGML_TYPE_F16 || graph->backend().adds_up_in_half())
+    if (w->type == GGML_TYPE_F16)
         ggml_mul_mat_set_prec(product, GGML_PREC_F32);
     return node(graph, product);
 }

@@ -132,10 +132,9 @@ Backend::Backend(const Options &options)
     scratch_.emplace(default_buffer_type(), !has_own_operations());
     // Most of GGML's operations abort on Vulkan with operands that do not begin where the device can bind
     // them.
-    if (std::string_view(ggml_backend_reg_name(registry_)) == "Vulkan") {
+    is_vulkan_ = std::string_view(ggml_backend_reg_name(registry_)) == "Vulkan";
+    if (is_vulkan_)
         view_alignment_ = ggml_backend_buft_get_alignment(default_buffer_type());
-        adds_up_in_half_ = true;
-    }
     if (is_cpu_)
         use_threads(threads_);
     auto extra = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(

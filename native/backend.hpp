@@ -77,8 +77,7 @@ public:
 
     // Views begin at multiples of so many bytes where operations read them; others are copied first.
     size_t view_alignment() const { return view_alignment_; }
-    // Whether products of every type are added up in float16, unless they are marked otherwise.
-    bool adds_up_in_half() const { return adds_up_in_half_; }
+    bool is_vulkan() const { return is_vulkan_; }
 
     ggml_backend_buffer_type_t default_buffer_type() const;
     // Buffer types with faster kernels for matrices (repacked layouts), best first; empty on most devices.
@@ -124,7 +123,7 @@ private:
     ggml_backend_dev_t device_ = nullptr;
     ggml_backend_reg_t registry_ = nullptr;
     size_t view_alignment_ = 1;
-    bool adds_up_in_half_ = false;
+    bool is_vulkan_ = false;
     ggml_backend_ptr backend_;
     std::map<int, ggml_threadpool *> thread_pools_;  // by their number of threads
     int poll_ = default_poll;
