@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ggtts import _native
 from ggtts.core.engine import Engine
 from ggtts.core.engine import device as device_module
 from ggtts.core.engine.device import choose_device
+from ggtts.core.engine.engine import KEEPING_ALL_BITS
 from ggtts.core.errors import EngineError
 
 GIGABYTE = 1_000_000_000
@@ -48,6 +50,20 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> list[Card]:
     monkeypatch.setattr(device_module, "_native", Native)
     monkeypatch.delenv("GGTTS_DEVICE", raising=False)
     return present
+
+
+def test_libraries_are_told_to_keep_all_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which they read when a device is first opened; the CPU without operations of its own plays the GPU."""
+    for name in KEEPING_ALL_BITS:
+        monkeypatch.setenv(name, "")  # so that it is taken back at the end
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GGTTS_STOCK", "1")
+    monkeypatch.delenv("GGTTS_EXACT", raising=False)
+    assert not Engine("cpu", threads=1).exact
+    assert not KEEPING_ALL_BITS.keys() & os.environ.keys()
+    monkeypatch.setenv("GGTTS_EXACT", "1")
+    assert Engine("cpu", threads=1).exact
+    assert KEEPING_ALL_BITS.items() <= os.environ.items()
 
 
 def test_the_first_card_with_room_is_taken(cards: list[Card], caplog: pytest.LogCaptureFixture) -> None:

@@ -191,6 +191,25 @@ def test_matmul_shares_weights_among_groups(engine: Engine, heads: int) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+@pytest.mark.parametrize("columns", [1, 3, 20])
+@pytest.mark.parametrize("slots", [1, 2])
+def test_products_of_pieces_of_state(engine: Engine, dtype: str, columns: int, slots: int) -> None:
+    """Rows that follow each other in matrices that do not: what attention multiplies keys with."""
+    keys = random(3, 2, 9, 16).astype(np.float16)
+    state = engine.state({"keys": ((16, 9, 2, 3), dtype)})
+    state.write("keys", keys if dtype == "f16" else keys.astype(np.float32))
+    queries = random(slots, 4, columns, 16)
+    graph = engine.graph()
+    piece = graph.use(state["keys"]).slice(1, 2, 6).slice(3, 0, slots)
+    products = piece @ graph.input("queries", (16, columns, 4, slots))
+    found = graph.program({"products": products})(queries=queries)["products"]
+    wanted = queries @ np.repeat(keys[:slots, :, 2:8], 2, axis=1).astype(np.float32).swapaxes(2, 3)
+    # The CPU rounds what it multiplies with float16 matrices.
+    tolerance = 1e-5 if dtype == "f32" else 2e-2
+    np.testing.assert_allclose(found.reshape(wanted.shape), wanted, atol=tolerance)
+
+
 def test_norms_and_softmax(engine: Engine) -> None:
     a, mask = random(2, 6, 33), np.where(random(6, 33) > 0, 0, -np.inf).astype(np.float32)
     mask[:, 0] = 0
