@@ -154,6 +154,7 @@ class WindowCache:
             self._places = 2 * self._kept_back + 4 * longest
         self._engine, self.lanes = engine, lanes
         self.lengths, self._firsts = [0] * lanes, [0] * lanes
+        self._masks: dict[int, np.ndarray] = {}  # by tokens: of the first two rounds, by the last position
         shape = (config.head_dim, config.kv_heads, self._places, lanes)
         dtype = "f16" if self.flash else "f32"
         self._state = engine.state({name: (shape, dtype) for name in self._names()})
@@ -221,7 +222,21 @@ class WindowCache:
         return [f"{part}.{layer}" for layer in range(self._config.layers) for part in ("keys", "values")]
 
     def _mask(self, positions: np.ndarray) -> np.ndarray:
-        """Return the mask, float16 [lanes, 1, tokens, places], of new tokens at positions [lanes, tokens]."""
+        """Return the mask, float16 [lanes, 1, tokens, places], of new tokens at positions [lanes, tokens].
+
+        From the second round of the ring on, it is that of the same place in the second round.
+        """
+        tokens, last = positions.shape[1], positions[:, -1]
+        masks = self._masks.get(tokens)
+        if masks is None:
+            ends = np.arange(2 * self._places, dtype=np.int32)[:, None]
+            masks = self._masks[tokens] = self._mask_values(ends + np.arange(1 - tokens, 1, dtype=np.int32))
+        rounds = np.maximum(last // np.int32(self._places) - 1, 0)
+        mask: np.ndarray = masks[last - rounds * np.int32(self._places)]
+        return mask
+
+    def _mask_values(self, positions: np.ndarray) -> np.ndarray:
+        """Return the mask of new tokens at positions [any, tokens]."""
         last = positions[:, -1:]
         # After the run, the ring holds at each place the last position that belongs there.
         held = last - (last - np.arange(self._places, dtype=np.int32)) % np.int32(self._places)

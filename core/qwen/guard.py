@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import deque
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +106,7 @@ class RepetitionDetector:
         return looping
 
 
+@lru_cache(maxsize=4096)
 def _seconds(character: str) -> float:
     category = unicodedata.category(character)
     if category[0] == "L":

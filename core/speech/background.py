@@ -108,5 +108,6 @@ class Background(Generic[Argument, Result]):
             if self._closed:
                 return []
             taken = self.stage.pick(self._waiting)
-            self._waiting = [call for call in self._waiting if call not in taken]
+            chosen = set(map(id, taken))
+            self._waiting = [call for call in self._waiting if id(call) not in chosen]
             return taken

@@ -57,6 +57,7 @@ class Speech:
         self.interrupted = False
         self.ended = False
         self.error: BaseException | None = None
+        self._ready = 0  # of the chunks, the first ones
         self._ahead = ahead
         self._steps: _Steps | None = (
             _Awaiting(task.chunks) if isinstance(task.chunks, AsyncGenerator) else _Computing(task.chunks)
@@ -81,6 +82,24 @@ class Speech:
     def takes_turns(self) -> bool:
         """It computes by itself, and so after each chunk the others come first."""
         return isinstance(self._steps, _Computing)
+
+    def count_ready(self) -> bool:
+        """Take note of how many chunks its reader could have now, and when the first one was there; tell of more."""
+        ready = min(self._ready, len(self.chunks))
+        while ready < len(self.chunks) and self.chunks[ready].settled:
+            ready += 1
+        more, self._ready = ready > self._ready, ready
+        self.account.unheard = ready
+        if more:
+            self.account.stopwatch.mark("first_audio")
+        return more
+
+    def take_ready(self) -> Chunk:
+        """Take the first chunk, which is ready."""
+        chunk = self.chunks.popleft()
+        self._ready = max(0, self._ready - 1)
+        self.count_ready()
+        return chunk
 
     def go_on(self) -> Call[Any, Any] | Chunk | None:
         """Return the next call that it awaits, or the next chunk; None at its end."""
@@ -166,8 +185,7 @@ class Lockstep:
             if speech.cancelled:
                 return None
             if speech.chunks:
-                chunk = speech.chunks.popleft()
-                _count_unheard(speech)
+                chunk = speech.take_ready()
                 self._news.notify_all()
                 return chunk
             error, speech.error = speech.error, None
@@ -247,8 +265,7 @@ class Lockstep:
         """Take note that calls of the other thread were made: their speeches go on, and chunks can be finished."""
         with self._lock:
             for speech in self._active:
-                if speech.chunks:
-                    _count_unheard(speech)
+                if speech.count_ready():
                     _notify(speech)
             self._news.notify_all()
 
@@ -335,7 +352,7 @@ class Lockstep:
         with self._lock:
             if not speech.cancelled:
                 speech.chunks.append(chunk)
-                _count_unheard(speech)
+                speech.count_ready()
             _notify(speech)
 
     def _end(self, speech: Speech, error: BaseException | None = None) -> None:
@@ -416,13 +433,6 @@ class _Computing:
 def _notify(speech: Speech) -> None:
     if speech.arrived is not None and speech.has_news:
         speech.arrived.notify_all()
-
-
-def _count_unheard(speech: Speech) -> None:
-    """Take note of how many chunks its reader could have now, and when the first one was there, heard or not."""
-    speech.account.unheard = sum(chunk.settled for chunk in speech.chunks)
-    if speech.account.unheard:
-        speech.account.stopwatch.mark("first_audio")
 
 
 def _closed() -> EngineError:

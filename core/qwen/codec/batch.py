@@ -54,11 +54,15 @@ class CodecBatch:
         results: list[FloatArray | Exception] = []
         pending: list[_Piece] = []
         self._make_room(streams)
+        asked: set[int] = set()
+        checked = self.decoder.knows(codes)
         for stream, wanted in zip(streams, codes, strict=True):
             try:
-                self.decoder.check(wanted)
-                if any(stream is piece.stream for piece in pending):
+                if not checked:
+                    self.decoder.check(wanted)
+                if id(stream) in asked:
                     raise ValueError("a stream has two pieces in one call")
+                asked.add(id(stream))
                 piece = _Piece(stream, self._seat(stream), wanted, self.decoder.frame_samples)
                 pending.append(piece)
                 results.append(piece.samples)

@@ -7,7 +7,7 @@ also how long sequences are decoded: in pieces, with memory that does not grow.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from threading import Lock
 
@@ -116,6 +116,14 @@ class CodecDecoder:
             raise ValueError(
                 f"codes range from {codes.min()} to {codes.max()}, this codec has 0 to {self.entries - 1}"
             )
+
+    def knows(self, pieces: Sequence[NDArray[np.integer]]) -> bool:
+        """Tell whether `check` finds nothing wrong with any of some pieces, at one look."""
+        alike = all(codes.dtype == np.int32 and codes.shape[1:] == (self.codebooks,) for codes in pieces)
+        if not pieces or not alike:
+            return False
+        together = np.concatenate(pieces)
+        return not len(together) or bool(together.min() >= 0 and together.max() < self.entries)
 
     def lanes(self, count: int) -> DecoderLanes:
         """Return memory for that many streams, with programs of its own.
