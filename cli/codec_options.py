@@ -110,6 +110,6 @@ def conversion_options() -> Callable[[Any], Any]:
             "--format",
             "format_name",
             type=click.Choice(list(FORMATS), case_sensitive=False),
-            help="Format of decoded audio.  [default: by the ending of -o, else wav16]",
+            help="Format of decoded audio; wav is wav16.  [default: by the ending of -o, else wav16]",
         ),
     )

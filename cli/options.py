@@ -124,7 +124,7 @@ def output_options(default_note: str = "") -> Callable[[Command], Command]:
             "--format",
             "format_name",
             type=click.Choice(list(FORMATS), case_sensitive=False),
-            help="Audio format.  [default: by the ending of FILE, wav16 on a pipe]",
+            help="Audio format; wav is wav16.  [default: by the ending of FILE, wav16 on a pipe]",
         ),
     )
 

@@ -63,21 +63,20 @@ _STEADY_MP3 = {"bitrate_mode": "CONSTANT", "compression_level": 0.3}
 """112 kbit/s at 24 kHz. Players guess the length of a stream from its bit rate, so it must not vary."""
 
 WAV16 = AudioFormat("wav16", Container.WAV, (".wav",), S16)
-FORMATS: dict[str, AudioFormat] = {
-    audio_format.name: audio_format
-    for audio_format in (
-        WAV16,
-        AudioFormat("wav24", Container.WAV, (".wav",), S24),
-        AudioFormat("wav32", Container.WAV, (".wav",), F32),
-        AudioFormat("flac", Container.ENCODED, (".flac",), S24, "FLAC", "PCM_24"),
-        AudioFormat("mp3", Container.ENCODED, (".mp3",), S16, "MP3", "MPEG_LAYER_III", _STEADY_MP3),
-        AudioFormat("ogg", Container.ENCODED, (".ogg", ".oga"), S16, "OGG", "VORBIS"),
-        AudioFormat("opus", Container.ENCODED, (".opus",), S16, "OGG", "OPUS"),
-        AudioFormat("s16", Container.RAW, (".raw", ".pcm", ".s16"), S16),
-        AudioFormat("s24", Container.RAW, (".raw", ".pcm", ".s24"), S24),
-        AudioFormat("f32", Container.RAW, (".raw", ".pcm", ".f32"), F32),
-    )
-}
+_FORMATS = (
+    WAV16,
+    AudioFormat("wav24", Container.WAV, (".wav",), S24),
+    AudioFormat("wav32", Container.WAV, (".wav",), F32),
+    AudioFormat("flac", Container.ENCODED, (".flac",), S24, "FLAC", "PCM_24"),
+    AudioFormat("mp3", Container.ENCODED, (".mp3",), S16, "MP3", "MPEG_LAYER_III", _STEADY_MP3),
+    AudioFormat("ogg", Container.ENCODED, (".ogg", ".oga"), S16, "OGG", "VORBIS"),
+    AudioFormat("opus", Container.ENCODED, (".opus",), S16, "OGG", "OPUS"),
+    AudioFormat("s16", Container.RAW, (".raw", ".pcm", ".s16"), S16),
+    AudioFormat("s24", Container.RAW, (".raw", ".pcm", ".s24"), S24),
+    AudioFormat("f32", Container.RAW, (".raw", ".pcm", ".f32"), F32),
+)
+FORMATS: dict[str, AudioFormat] = {"wav": WAV16} | {kind.name: kind for kind in _FORMATS}
+"""Formats by every name that is accepted: "wav" is the usual one, of 16 bits."""
 
 
 def choose_format(output: str, name: str | None = None) -> AudioFormat:
@@ -89,7 +88,7 @@ def choose_format(output: str, name: str | None = None) -> AudioFormat:
     if name is not None and name not in FORMATS:
         raise UsageError(f"unknown audio format {name!r} (accepted: {', '.join(FORMATS)})")
     suffix = "" if output == STANDARD_STREAM else Path(output).suffix.lower()
-    matching = [audio_format for audio_format in FORMATS.values() if suffix in audio_format.suffixes]
+    matching = [audio_format for audio_format in _FORMATS if suffix in audio_format.suffixes]
     if name is None:
         return _by_suffix(output, suffix, matching)
     chosen = FORMATS[name]
@@ -106,7 +105,7 @@ def _by_suffix(output: str, suffix: str, matching: list[AudioFormat]) -> AudioFo
         return matching[0]
     if not suffix:
         return WAV16
-    endings = sorted({ending for audio_format in FORMATS.values() for ending in audio_format.suffixes})
+    endings = sorted({ending for audio_format in _FORMATS for ending in audio_format.suffixes})
     raise UsageError(
         f"no audio format is known for the ending {suffix!r} of {output!r} (accepted: {' '.join(endings)}; "
         f"or name one with --format: {', '.join(FORMATS)})"

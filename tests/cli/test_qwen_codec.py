@@ -92,6 +92,7 @@ def test_codes_become_audio(codec_run: Run) -> None:
     ("arguments", "output", "subtype"),
     [
         ([], "clip.wav", "PCM_16"),
+        (["--format", "wav"], "clip.wav", "PCM_16"),
         (["--format", "wav24"], "clip.wav", "PCM_24"),
         (["--format", "wav32"], "clip.wav", "FLOAT"),
         (["--format", "flac"], "clip.flac", "PCM_24"),

@@ -43,6 +43,7 @@ def test_a_pipe_carries_the_samples_of_the_file(qwen_tts: Run, tmp_path: Path, t
     ("arguments", "subtype"),
     [
         (["-o", "out.wav"], "PCM_16"),
+        (["-o", "out.wav", "--format", "wav"], "PCM_16"),
         (["-o", "out.wav", "--format", "wav24"], "PCM_24"),
         (["-o", "out.wav", "--format", "wav32"], "FLOAT"),
         (["-o", "out.flac"], "PCM_24"),

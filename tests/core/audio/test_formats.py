@@ -20,6 +20,9 @@ from ggtts.core.errors import UsageError
         ("out.ogg", None, "ogg"),
         ("out.opus", None, "opus"),
         ("out.pcm", None, "s16"),
+        ("-", "wav", "wav16"),
+        ("out.wav", "wav", "wav16"),
+        ("out.tmp", "wav", "wav16"),
         ("out.wav", "wav24", "wav24"),
         ("out.tmp", "wav32", "wav32"),
         ("-", "mp3", "mp3"),
@@ -35,9 +38,10 @@ def test_choice(output: str, name: str | None, expected: str) -> None:
     ("output", "name", "message"),
     [
         ("out.m4a", None, r"\.m4a.*accepted: .*\.wav"),
-        ("out.wav", "foo", "foo.*accepted: wav16"),
+        ("out.wav", "foo", "foo.*accepted: wav, wav16"),
         ("out.wav", "WAV16", "accepted"),
         ("out.mp3", "wav16", "does not belong"),
+        ("out.mp3", "wav", r"format wav does not belong in a \.mp3 file"),
         ("out.wav", "s16", "does not belong"),
     ],
 )
@@ -46,5 +50,6 @@ def test_bytes_never_go_under_a_wrong_name(output: str, name: str | None, messag
         choose_format(output, name)
 
 
-def test_names_are_unique() -> None:
-    assert len(FORMATS) == 10
+def test_names_are_unique_but_for_the_short_one() -> None:
+    assert len(FORMATS) == 11
+    assert {name for name, kind in FORMATS.items() if kind.name != name} == {"wav"}
