@@ -219,6 +219,8 @@ class PcmFileSink(_Sink):
 
     def _finish(self, file: BinaryIO) -> None:
         header = self._header()
+        if header:
+            file.write(wav.file_end(self._format.coding, self._samples))
         if len(header) > wav.HEADER_SIZE:
             _make_room(file, wav.HEADER_SIZE, len(header) - wav.HEADER_SIZE)
         file.seek(0)

@@ -1,7 +1,8 @@
 """WAV headers and sample codings.
 
 One 44-byte RIFF header for every format, without extensions; sizes are exact in a file and 0x7FFFFFFF on a pipe.
-A file that outgrows RIFF's 32-bit sizes becomes RF64 (EBU Tech 3306).
+In a file, an odd number of bytes of data is followed by one that counts for the file and not for the data. A file that
+outgrows RIFF's 32-bit sizes becomes RF64 (EBU Tech 3306).
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def file_header(
 ) -> bytes:
     """Return the header of a mono file of `samples` samples: 44 bytes, or 80 when only RF64 can hold it."""
     data_size = samples * coding.size
-    riff_size = HEADER_SIZE - 8 + data_size
+    riff_size = HEADER_SIZE - 8 + data_size + len(file_end(coding, samples))
     if riff_size <= largest_riff:
         return b"".join(
             (
@@ -85,6 +86,14 @@ def file_header(
             struct.pack("<4sI", b"data", 0xFFFFFFFF),
         )
     )
+
+
+def file_end(coding: SampleCoding, samples: int) -> bytes:
+    """Return what follows `samples` samples in a WAV file: chunks are of even length (RIFF), 24-bit samples may not be.
+
+    A stream has no such end: its header gives no length, and all that comes is samples.
+    """
+    return bytes(samples * coding.size % 2)
 
 
 def _format_chunk(coding: SampleCoding, sample_rate: int) -> bytes:

@@ -163,10 +163,11 @@ class _WholeEncoder(SpeechEncoder):
     def close(self) -> bytes:
         samples = np.concatenate([*self._samples, np.zeros(0, np.float32)])
         if self._format.container is not Container.ENCODED:
-            is_wav = self._format.container is Container.WAV
-            coding = self._format.coding
-            header = wav.file_header(coding, self._sample_rate, len(samples)) if is_wav else b""
-            return header + wav.encode_samples(samples, coding)
+            coding, count = self._format.coding, len(samples)
+            data = wav.encode_samples(samples, coding)
+            if self._format.container is not Container.WAV:
+                return data
+            return wav.file_header(coding, self._sample_rate, count) + data + wav.file_end(coding, count)
         file = BytesIO()
         encoder = Encoder(file, self._format, self._sample_rate)
         encoder.write(samples)

@@ -14,7 +14,8 @@ import soundfile
 from numpy.typing import NDArray
 
 from ggtts.core.audio import sinks, wav
-from ggtts.core.audio.formats import FORMATS, S16, Container
+from ggtts.core.audio.formats import FORMATS, S16, S24, Container
+from ggtts.core.audio.reference import ReferenceLimits, read_recording
 from ggtts.core.audio.sinks import AudioSink, PcmFileSink, PipeSink, check_output, open_sink
 from ggtts.core.errors import OutputError, UsageError
 from ggtts.core.output_files import PartFile
@@ -67,6 +68,28 @@ def test_a_pipe_has_the_same_samples_as_a_file(tmp_path: Path, name: str) -> Non
     header = wav.HEADER_SIZE if name in WAVS else 0
     assert pipe.getvalue()[header:] == target.read_bytes()[header:]
     assert pipe.getvalue()[:header] == (wav.stream_header(FORMATS[name].coding, RATE) if header else b"")
+
+
+@pytest.mark.parametrize("largest_riff", [wav.LARGEST_RIFF, 1000])
+def test_an_odd_number_of_bytes_is_padded_in_a_wav_file_only(tmp_path: Path, largest_riff: int) -> None:
+    target, raw, pipe = tmp_path / "out.wav", tmp_path / "out.s24", io.BytesIO()
+    with (
+        PcmFileSink(str(target), FORMATS["wav24"], RATE, largest_riff=largest_riff) as file_sink,
+        sink_for(raw, "s24") as raw_sink,
+        sink_for("-", "wav24", pipe) as pipe_sink,
+    ):
+        for sink in (file_sink, raw_sink, pipe_sink):
+            sink.write(TONE[:400])
+            sink.write(TONE[400:401])
+    data = wav.encode_samples(TONE[:401], S24)
+    assert raw.read_bytes() == data
+    assert pipe.getvalue() == wav.stream_header(S24, RATE) + data
+    header = wav.file_header(S24, RATE, 401, largest_riff=largest_riff)
+    assert target.read_bytes() == header + data + b"\0"
+    for source in (target, io.BytesIO(pipe.getvalue())):
+        samples, rate = read_recording(source, limits=ReferenceLimits(shortest=0.0))
+        assert (len(samples), rate) == (401, RATE)
+        assert samples == pytest.approx(TONE[:401], abs=1e-6)
 
 
 def voiced_noise(seconds: float) -> NDArray[np.float32]:

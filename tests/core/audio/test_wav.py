@@ -21,8 +21,9 @@ HEADERS = {S16: (1, 16), S24: (1, 24), F32: (3, 32)}
 def test_file_header(coding: SampleCoding, samples: int) -> None:
     tag, bits = HEADERS[coding]
     size = samples * bits // 8
+    riff = 36 + size + size % 2
     expected = struct.pack(
-        "<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + size, b"WAVE", b"fmt ", 16, tag, 1, 24000, 24000 * bits // 8, bits // 8,
+        "<4sI4s4sIHHIIHH4sI", b"RIFF", riff, b"WAVE", b"fmt ", 16, tag, 1, 24000, 24000 * bits // 8, bits // 8,
         bits, b"data", size,
     )  # fmt: skip
     assert wav.file_header(coding, 24000, samples) == expected
@@ -48,6 +49,27 @@ def test_a_file_that_outgrows_riff_is_rf64() -> None:
     )  # fmt: skip
     assert header[48:72] == wav.file_header(S16, 24000, 1)[12:36]
     assert header[72:] == b"data\xff\xff\xff\xff"
+
+
+@pytest.mark.parametrize(("coding", "samples"), [(S16, 7), (S24, 7), (S24, 8), (F32, 7)])
+def test_the_data_of_a_file_ends_on_an_even_byte(coding: SampleCoding, samples: int) -> None:
+    size = samples * coding.size
+    end = wav.file_end(coding, samples)
+    assert end == bytes(size % 2)
+    plain, rf64 = (wav.file_header(coding, 24000, samples, largest_riff=most) for most in (1000, 0))
+    assert struct.unpack_from("<I", plain, 4) == (len(plain) + size + len(end) - 8,)
+    assert struct.unpack_from("<I", plain, 40) == (size,)
+    assert struct.unpack_from("<QQQ", rf64, 20) == (len(rf64) + size + len(end) - 8, size, samples)
+
+
+def test_a_chunk_behind_an_odd_number_of_bytes_is_found() -> None:
+    """`title` as other programs add it, where the RIFF size says that the file ends."""
+    header = bytearray(wav.file_header(S24, 24000, 3))
+    title = b"LIST" + struct.pack("<I", 16) + b"INFOINAM" + struct.pack("<I", 4) + b"tone"
+    struct.pack_into("<I", header, 4, struct.unpack_from("<I", header, 4)[0] + len(title))
+    data = wav.encode_samples(np.full(3, 0.5, np.float32), S24) + wav.file_end(S24, 3)
+    with soundfile.SoundFile(io.BytesIO(bytes(header) + data + title)) as file:
+        assert (file.frames, file.title) == (3, "tone")
 
 
 @given(
@@ -109,6 +131,7 @@ def test_stereo_is_refused() -> None:
 @given(samples=arrays(np.float32, st.integers(1, 50), elements=st.floats(-1, 1, width=32)))
 def test_libsndfile_reads_what_was_written(coding: SampleCoding, subtype: str, samples: np.ndarray) -> None:
     data = wav.file_header(coding, 24000, samples.size) + wav.encode_samples(samples, coding)
+    data += wav.file_end(coding, samples.size)
     with soundfile.SoundFile(io.BytesIO(data)) as file:
         assert (file.subtype, file.samplerate, file.channels, file.frames) == (
             subtype,
