@@ -223,14 +223,14 @@ void Backend::give_way() {
     right_of_way_.give();
 }
 
-void Backend::company_comes() {
+void Backend::begin_sharing() {
     if (const auto share = thread_share())
-        share->company_comes();
+        share->begin_sharing();
 }
 
-void Backend::company_goes() {
+void Backend::end_sharing() {
     if (const auto share = thread_share())
-        share->company_goes();
+        share->end_sharing();
 }
 
 ggml_status Backend::start(ggml_cgraph *graph) {

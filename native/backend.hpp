@@ -104,8 +104,8 @@ public:
     Scratch &scratch() { return *scratch_; }
 
     // Of a second one: see ThreadShare.
-    void company_comes();
-    void company_goes();
+    void begin_sharing();
+    void end_sharing();
 
 private:
     struct Options {

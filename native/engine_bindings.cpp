@@ -249,8 +249,8 @@ void bind_backends(nb::module_ &m) {
         .def("first_ends", &ThreadShare::first_ends, waits)
         .def("second_begins", &ThreadShare::second_begins, waits)
         .def("second_ends", &ThreadShare::second_ends, waits)
-        .def("company_comes", &ThreadShare::company_comes, waits)
-        .def("company_goes", &ThreadShare::company_goes, waits);
+        .def("begin_sharing", &ThreadShare::begin_sharing, waits)
+        .def("end_sharing", &ThreadShare::end_sharing, waits);
     nb::class_<RightOfWay>(m, "RightOfWay", "Who goes first on a device that two backends share: for tests.")
         .def(nb::init<>())
         .def("take", &RightOfWay::take, waits)
@@ -267,9 +267,9 @@ void bind_backends(nb::module_ &m) {
             "first"_a, "aside"_a, waits,
             "A second one for the same device, whose programs run at the same time, `aside` of the CPU's "
             "threads for them.")
-        .def("company_comes", &Backend::company_comes,
-             "Of a second one: the first one is busy; until `company_goes`, its threads are left to it.")
-        .def("company_goes", &Backend::company_goes)
+        .def("begin_sharing", &Backend::begin_sharing,
+             "Of a second one: leave threads to the first one also between its runs, until `end_sharing`.")
+        .def("end_sharing", &Backend::end_sharing)
         .def(
             "take_right_of_way", &Backend::take_right_of_way, waits,
             "Of a second one: what the first one is to run waits until `leave_right_of_way`. Not on the CPU.")

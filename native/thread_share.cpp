@@ -32,7 +32,7 @@ int ThreadShare::second_begins() {
     second_waits_ = false;
     if (first_ == 0 && rest_)
         rest_();
-    second_ = first_ == 0 && company_ == 0 ? all_ : aside_;
+    second_ = first_ == 0 && sharing_ == 0 ? all_ : aside_;
     return second_;
 }
 
@@ -42,14 +42,14 @@ void ThreadShare::second_ends() {
     changed_.notify_all();
 }
 
-void ThreadShare::company_comes() {
+void ThreadShare::begin_sharing() {
     std::lock_guard lock(mutex_);
-    ++company_;
+    ++sharing_;
 }
 
-void ThreadShare::company_goes() {
+void ThreadShare::end_sharing() {
     std::lock_guard lock(mutex_);
-    --company_;
+    --sharing_;
 }
 
 }  // namespace ggtts

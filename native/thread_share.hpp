@@ -25,10 +25,10 @@ public:
     int second_begins();
     void second_ends();
 
-    // Whoever uses the first backend over and over says so: its pauses are no time for the second one to take
-    // all threads. Calls add up.
-    void company_comes();
-    void company_goes();
+    // Whoever uses the first backend over and over says so: in its pauses the second one leaves it its threads.
+    // Calls add up.
+    void begin_sharing();
+    void end_sharing();
 
 private:
     int all_, aside_, others_;
@@ -36,7 +36,7 @@ private:
     std::condition_variable changed_;
     std::function<void()> rest_;
     int first_ = 0, second_ = 0;  // threads in use
-    int company_ = 0;
+    int sharing_ = 0;
     bool second_waits_ = false;
 };
 

@@ -57,9 +57,9 @@ class ThreadShare:
 
     def second_ends(self) -> None: ...
 
-    def company_comes(self) -> None: ...
+    def begin_sharing(self) -> None: ...
 
-    def company_goes(self) -> None: ...
+    def end_sharing(self) -> None: ...
 
 class RightOfWay:
     """Who goes first on a device that two backends share: for tests."""
@@ -83,12 +83,12 @@ class Backend:
         A second one for the same device, whose programs run at the same time, `aside` of the CPU's threads for them.
         """
 
-    def company_comes(self) -> None:
+    def begin_sharing(self) -> None:
         """
-        Of a second one: the first one is busy; until `company_goes`, its threads are left to it.
+        Of a second one: leave threads to the first one also between its runs, until `end_sharing`.
         """
 
-    def company_goes(self) -> None: ...
+    def end_sharing(self) -> None: ...
 
     def take_right_of_way(self) -> None:
         """

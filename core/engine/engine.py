@@ -142,8 +142,8 @@ class Engine:
         """Return a second engine on the same device, whose programs run while those of this one do.
 
         Programs of both may use the same weights. On a GPU the second one has a stream of its own. On a CPU it has all
-        threads while this one rests, and a quarter of them while both compute (`company_comes`); its share is small
-        because it is meant for what is bound by arithmetic, and what this one does is bound by memory.
+        threads while this one rests, and a quarter of them while both compute or share (`begin_sharing`); its part is
+        small because it is meant for what is bound by arithmetic, and what this one does is bound by memory.
 
         Args:
             always: make one on any device, and on a CPU with any number of threads.
@@ -181,16 +181,16 @@ class Engine:
         finally:
             self.backend.leave_right_of_way()
 
-    def company_comes(self) -> None:
-        """Tell a second engine that the first one is busy, also between its runs: threads are left to it.
+    def begin_sharing(self) -> None:
+        """Of a second engine: leave threads to the first one also between its runs, for it is at work.
 
-        That holds until `company_goes`; calls add up.
+        That holds until `end_sharing`; calls add up.
         """
-        self.backend.company_comes()
+        self.backend.begin_sharing()
 
-    def company_goes(self) -> None:
-        """The contrary of `company_comes`."""
-        self.backend.company_goes()
+    def end_sharing(self) -> None:
+        """Take all threads again where the first engine does not run."""
+        self.backend.end_sharing()
 
     def weights(self, path: str | PathLike[str]) -> Weights:
         """Open a GGUF file for this device. Raises ModelFileError when it cannot be used."""

@@ -132,7 +132,7 @@ class _OnItsWay:
         self.result()
 
     def result(self) -> FloatArray:
-        with _company_away(self._engine):
+        with _all_threads(self._engine):
             return self._future.result()
 
     async def _taken(self) -> FloatArray:
@@ -140,13 +140,13 @@ class _OnItsWay:
 
 
 @contextmanager
-def _company_away(engine: Engine) -> Iterator[None]:
+def _all_threads(engine: Engine) -> Iterator[None]:
     """Let a second engine have all threads: who computes on the first one waits for it."""
-    engine.company_goes()
+    engine.end_sharing()
     try:
         yield
     finally:
-        engine.company_comes()
+        engine.begin_sharing()
 
 
 class OwnLine(CodecLine):
@@ -167,11 +167,11 @@ class OwnLine(CodecLine):
         if self._engine is None or (self._worker is None and awaited):
             return Done(self._stream(codes))
         if awaited and self._last is not None and self._last.done():
-            with _company_away(self._engine):
+            with _all_threads(self._engine):
                 return Done(self._stream(codes))
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, BESIDE_THREAD_NAME)
-            self._engine.company_comes()
+            self._engine.begin_sharing()
         self._last = self._worker.submit(self._stream, codes)
         return _OnItsWay(self._last, self._engine)
 
@@ -194,7 +194,7 @@ class OwnLine(CodecLine):
                 worker.shutdown(wait=True, cancel_futures=True)
         finally:  # Ctrl-C may come while it waits
             if worker is not None and self._engine is not None:
-                self._engine.company_goes()
+                self._engine.end_sharing()
             self._stream.close()
 
 
@@ -212,7 +212,7 @@ class BatchLines:
         self.on_cpu = decoder.engine.is_cpu
         self._batch = CodecBatch(decoder, capacity)
         self.stage = CodecStage(self._batch, beside=beside is not None)
-        self.background = None if beside is None else Background(self.stage, _company_of(beside))
+        self.background = None if beside is None else Background(self.stage, _sharing_of(beside))
 
     @property
     def apart(self) -> bool:
@@ -234,8 +234,8 @@ class BatchLines:
         self._batch.clear()
 
 
-def _company_of(engine: Engine) -> Callable[[bool], None]:
-    return lambda here: engine.company_comes() if here else engine.company_goes()
+def _sharing_of(engine: Engine) -> Callable[[bool], None]:
+    return lambda wanted: engine.begin_sharing() if wanted else engine.end_sharing()
 
 
 class BatchLine(CodecLine):

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 THREAD_NAME = "ggtts-background"
 
 
-def _nobody(here: bool) -> None:
+def _nobody(goes_on: bool) -> None:
     pass
 
 
@@ -29,17 +29,17 @@ class Background(Generic[Argument, Result]):
     """
 
     def __init__(
-        self, stage: Stage[Argument, Result], on_company: Callable[[bool], None] | None = None
+        self, stage: Stage[Argument, Result], on_work_elsewhere: Callable[[bool], None] | None = None
     ) -> None:
-        """`on_company` is told whether others compute meanwhile, when that changes."""
+        """`on_work_elsewhere` is told whether others compute meanwhile, when that changes."""
         self.stage = stage
-        self._on_company = on_company or _nobody
+        self._on_work_elsewhere = on_work_elsewhere or _nobody
         self._on_settled = _nothing
         self._changed = threading.Condition()
         self._waiting: list[Call[Argument, Result]] = []
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._company = False
+        self._work_elsewhere = False
 
     @property
     def closed(self) -> bool:
@@ -55,11 +55,11 @@ class Background(Generic[Argument, Result]):
         """Let `notify` be called, by this thread, whenever calls were made."""
         self._on_settled = notify
 
-    def company(self, here: bool) -> None:
+    def work_elsewhere(self, goes_on: bool) -> None:
         """Tell whether others compute meanwhile: their thread is at work, and does not wait for this one."""
-        if here != self._company:
-            self._company = here
-            self._on_company(here)
+        if goes_on != self._work_elsewhere:
+            self._work_elsewhere = goes_on
+            self._on_work_elsewhere(goes_on)
 
     def call(self, argument: Argument) -> Call[Argument, Result]:
         """Hand over a call, which may be awaited whenever its result is wanted, or never.
@@ -93,7 +93,7 @@ class Background(Generic[Argument, Result]):
             thread = self._thread
         if thread is not None and not self.is_here:
             thread.join()
-        self.company(False)
+        self.work_elsewhere(False)
 
     def _run(self) -> None:
         while taken := self._take():

@@ -244,9 +244,9 @@ class Lockstep:
             while not self._closed:
                 self._admit()
                 if any(map(self._can_go_on, self._active)):
-                    self._tell_company(True)
+                    self._tell_of_work(True)
                     return True
-                self._tell_company(False)
+                self._tell_of_work(False)
                 self._news.wait()
             return False
 
@@ -256,10 +256,10 @@ class Lockstep:
             return True
         return call is not None and (call.settled or call.stage in self._stages)
 
-    def _tell_company(self, here: bool) -> None:
+    def _tell_of_work(self, goes_on: bool) -> None:
         """Let the other thread know whether this one computes."""
         if self._background is not None:
-            self._background.company(here)
+            self._background.work_elsewhere(goes_on)
 
     def _wake(self) -> None:
         """Take note that calls of the other thread were made: their speeches go on, and chunks can be finished."""

@@ -57,11 +57,11 @@ def test_both_compute_at_once_with_the_same_weights(weights_file: Path, threads:
     x = np.random.default_rng(1).normal(size=(5, weights.shape(name)[-1])).astype(np.float32)
     programs = [product(which, weights, name, x.shape[1]) for which in (engine, beside)]
     expected = programs[0](x)
-    beside.company_comes()
+    beside.begin_sharing()
     with ThreadPoolExecutor(2) as pool:
         answers = [pool.submit(lambda run: [run(x) for _ in range(200)], run) for run in programs]
         assert all(same(y, expected) for answer in answers for y in answer.result(PATIENCE))
-    beside.company_goes()
+    beside.end_sharing()
     assert same(programs[1](x), expected)
 
 
@@ -99,14 +99,14 @@ def test_either_alone_has_all_threads() -> None:
 
 def test_beside_the_first_one_the_second_has_its_part() -> None:
     share = _native.ThreadShare(8, 2)
-    share.company_comes()
+    share.begin_sharing()
     assert share.second_begins() == 2
     assert share.first_begins() == 6
     share.second_ends()
     assert share.second_begins() == 2
     share.first_ends()
     share.second_ends()
-    share.company_goes()
+    share.end_sharing()
     assert share.second_begins() == 8
 
 
@@ -145,7 +145,7 @@ def test_there_are_never_more_threads_than_there_are(total: int, data: st.DataOb
 
     pauses = st.lists(st.sampled_from([0.0, 0.0005, 0.002]), min_size=5, max_size=15)
     if data.draw(st.booleans()):
-        share.company_comes()
+        share.begin_sharing()
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(turns, share.first_begins, share.first_ends, data.draw(pauses))
         second = pool.submit(turns, share.second_begins, share.second_ends, data.draw(pauses))

@@ -87,7 +87,7 @@ def test_a_frame_does_not_depend_on_its_batch(
     count: int,
     parts: tuple[int, ...],
 ) -> None:
-    unchanged_by_company(Both(engine, tiny_gguf(name, outtype)), count, parts)
+    unchanged_by_others(Both(engine, tiny_gguf(name, outtype)), count, parts)
 
 
 @pytest.mark.parametrize("outtype", ["f32", "q8_0"])
@@ -95,10 +95,10 @@ def test_an_exact_device_has_one_order_for_all(
     tiny_gguf: Callable[..., Path], name: str, outtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(EXACT_VARIABLE, "1")
-    unchanged_by_company(Both(Engine(DEVICE, threads=1), tiny_gguf(name, outtype)), 16, (1, 2, 4, 8))
+    unchanged_by_others(Both(Engine(DEVICE, threads=1), tiny_gguf(name, outtype)), 16, (1, 2, 4, 8))
 
 
-def unchanged_by_company(both: Both, count: int, parts: tuple[int, ...]) -> None:
+def unchanged_by_others(both: Both, count: int, parts: tuple[int, ...]) -> None:
     sampler = FrameSampler(both.file, CHAINS[1], CHAINS[1], seed=5)
     draws = [frame_draw(sampler.others(frame)) for frame in range(count)]
     inputs = both.inputs(count)

@@ -318,27 +318,27 @@ def test_two_streams_at_once_on_two_threads(model: QwenTTS, plain: QwenTTS) -> N
         assert same(spoken[number], plain.speak(LINES[number][0], **options(number)).samples)
 
 
-def test_company_comes_and_goes(model: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
-    company = [0]
+def test_threads_are_shared_while_both_compute(model: QwenTTS, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = [0]
 
     def count(change: int) -> Callable[[], None]:
-        return lambda: company.__setitem__(0, company[0] + change)
+        return lambda: shared.__setitem__(0, shared[0] + change)
 
-    monkeypatch.setattr(model._beside, "company_comes", count(1))
-    monkeypatch.setattr(model._beside, "company_goes", count(-1))
+    monkeypatch.setattr(model._beside, "begin_sharing", count(1))
+    monkeypatch.setattr(model._beside, "end_sharing", count(-1))
     model.speak("Hello there.", **options(0))
-    assert company == [0]
+    assert shared == [0]
     with model.stream("Hello there.", **LONG) as stream:
         for chunk in stream:
             if chunk.frames == STREAM_FRAMES:
                 break
-        assert company == [1]
-    assert company == [0]
+        assert shared == [1]
+    assert shared == [0]
     with model.scheduler(2) as scheduler:
         spoken = scheduler.submit("Hello there.", **options(0))
         samples(spoken)
-        assert eventually(lambda: company == [0]), "nobody computes while nothing is asked"
-    assert company == [0]
+        assert eventually(lambda: shared == [0]), "nobody computes while nothing is asked"
+    assert shared == [0]
 
 
 def test_a_forgotten_stream_and_model_are_gone_at_once() -> None:

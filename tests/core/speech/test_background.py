@@ -199,11 +199,11 @@ def test_closing_waits_for_what_is_being_made_and_for_nothing_else() -> None:
         background.call(3)
 
 
-def test_it_is_told_of_company_when_that_changes() -> None:
+def test_it_tells_of_work_elsewhere_when_that_changes() -> None:
     told: list[bool] = []
     background = Background(Squares(), told.append)
     for here in (False, True, True, False, True):
-        background.company(here)
+        background.work_elsewhere(here)
     background.close()
     assert told == [True, False, True, False]
 
