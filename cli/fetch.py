@@ -157,12 +157,12 @@ def quantize(services: Services | None, types: tuple[str, ...], target: Path, li
 
 
 def _check_types(types: Sequence[str]) -> None:
+    from ..core.convert.quantize_plan import TYPES
     from ..core.errors import unknown_value
-    from .quantize import TYPES
 
     for kind in types:
-        if kind.upper() not in TYPES.split():
-            raise unknown_value("type", kind, TYPES.split(), listed=20)
+        if kind.upper() not in TYPES:
+            raise unknown_value("type", kind, TYPES, listed=len(TYPES))
 
 
 def _output(source: Path, kind: str) -> Path:

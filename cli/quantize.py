@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..core.convert.quantize import QuantizeOptions, QuantizePlan
 
 NAME = "quantize"
-TYPES = "BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q3_K_L Q3_K_M Q3_K_S Q2_K Q5_0 Q4_0 IQ4_NL"
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,24 @@ def checking_options() -> Callable[[Any], Any]:
     )
 
 
-@click.command(NAME, context_settings=SETTINGS)
+class _NamingTypes(click.Command):
+    """Its help names the types; where they are known is only imported when somebody asks, for it takes a while."""
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the text, and the types below it."""
+        super().format_help_text(ctx, formatter)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(f"TYPE is, in any case: {' '.join(_types())}.")
+
+
+def _types() -> tuple[str, ...]:
+    from ..core.convert.quantize_plan import TYPES
+
+    return TYPES
+
+
+@click.command(NAME, cls=_NamingTypes, context_settings=SETTINGS)
 @click.argument("arguments", nargs=-1, metavar="IN OUT TYPE")
 @quantising_options()
 @checking_options()
@@ -107,8 +123,8 @@ def command(**values: Any) -> None:
     quantize --dry-run talker-F32.gguf q4_k_m              what each tensor would become
     quantize --check talker-F32.gguf talker-Q4_K_M.gguf    how good it still is
 
-    TYPE is, in any case: BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q3_K_L Q3_K_M Q3_K_S Q2_K Q5_0 Q4_0 IQ4_NL.
-    Q8_0 sounds like the original, Q4_K_M is the smallest that mostly does. An OUT that exists is replaced.
+    Of the types, Q8_0 sounds like the original, and Q4_K_M is the smallest that mostly does. An OUT that exists is
+    replaced.
     """
     options = Options(**values)
     with log_to_stderr(NAME, quiet=options.quiet, verbose=options.verbose):
@@ -171,7 +187,7 @@ def _places(options: Options) -> tuple[Path, Path | None, str]:
         return _existing(values[0]), None, values[1]
     if len(values) != 3:
         raise UsageError(
-            f"quantize takes three arguments: IN.gguf OUT.gguf TYPE, where TYPE is one of {TYPES}"
+            f"quantize takes three arguments: IN.gguf OUT.gguf TYPE, where TYPE is one of {' '.join(_types())}"
         )
     return _existing(values[0]), _named(values[1]), values[2]
 
