@@ -23,7 +23,7 @@ import numpy.typing as npt
 from omnivoice_options import measured_text
 
 from ggtts.core.omnivoice.codec import OmniVoiceCodec
-from ggtts.core.omnivoice.model import OmniVoice, Voice
+from ggtts.core.omnivoice.model import OmniClonedVoice, OmniVoice
 
 Codes = npt.NDArray[np.int32]
 
@@ -83,7 +83,9 @@ def measured(
     return rows
 
 
-def speak(model: OmniVoice, options: argparse.Namespace, voice: Voice | None, steps: int, seed: int) -> Run:
+def speak(
+    model: OmniVoice, options: argparse.Namespace, voice: OmniClonedVoice | None, steps: int, seed: int
+) -> Run:
     """Find the codes of the text in so many steps."""
     begin = process_time()
     (codes,) = model.codes(

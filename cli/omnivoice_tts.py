@@ -42,7 +42,7 @@ from .streams import INPUT_NAME, ArrivingInput, binary_output, log_to_stderr
 
 if TYPE_CHECKING:
     from ..core.omnivoice.language_model import LanguageModel
-    from ..core.omnivoice.model import OmniSpeechRequest, OmniVoice, Voice
+    from ..core.omnivoice.model import OmniClonedVoice, OmniSpeechRequest, OmniVoice
     from ..core.text.subtitles import Cue
     from .delivery import Delivery
 
@@ -204,7 +204,7 @@ def _read_text(options: Options) -> str:
     return join_lines(read_text(quiet=options.quiet))
 
 
-def _voice(options: Options, transcript: str | None, model: OmniVoice) -> Voice | None:
+def _voice(options: Options, transcript: str | None, model: OmniVoice) -> OmniClonedVoice | None:
     preprocess = not options.no_preprocess_prompt
     if options.ref_rvq is not None:
         return model.stored_voice(options.ref_rvq, transcript, preprocess=preprocess)
@@ -217,7 +217,7 @@ def _voice(options: Options, transcript: str | None, model: OmniVoice) -> Voice 
     return model.voice(options.ref_wav, transcript, preprocess=preprocess, observer=observer)
 
 
-def _request(options: Options, text: str, voice: Voice | None) -> OmniSpeechRequest:
+def _request(options: Options, text: str, voice: OmniClonedVoice | None) -> OmniSpeechRequest:
     from ..core.omnivoice.finishing import RAW_FINISHING, USUAL_FINISHING
     from ..core.omnivoice.maskgit import MaskGitOptions
     from ..core.omnivoice.requests import Chunking, OmniSpeechRequest

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .core.audio.audio import Audio
+    from .core.audio.levels import Edges
     from .core.convert import convert_folder
     from .core.convert.quality import compare_models
     from .core.convert.quantize import QuantizeOptions, quantize
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
     from .core.inspection import inspect_path
     from .core.omnivoice.codec import OmniVoiceCodec
     from .core.omnivoice.dubbing import DubbedCue
+    from .core.omnivoice.finishing import Finishing
     from .core.omnivoice.maskgit import MaskGitOptions
     from .core.omnivoice.model import OmniSpeech, OmniVoice
     from .core.omnivoice.narrator import Narrator
     from .core.omnivoice.requests import Chunking, OmniSpeechRequest
+    from .core.omnivoice.voice import OmniClonedVoice
     from .core.opening import open_model
     from .core.qwen.codec.model import Codec
     from .core.qwen.demo import demo_paths
@@ -51,6 +54,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Audio": "core.audio.audio",
+    "Edges": "core.audio.levels",
     "convert_folder": "core.convert",
     "compare_models": "core.convert.quality",
     "QuantizeOptions": "core.convert.quantize",
@@ -67,12 +71,14 @@ _HOMES = {
     "inspect_path": "core.inspection",
     "OmniVoiceCodec": "core.omnivoice.codec",
     "DubbedCue": "core.omnivoice.dubbing",
+    "Finishing": "core.omnivoice.finishing",
     "MaskGitOptions": "core.omnivoice.maskgit",
     "OmniSpeech": "core.omnivoice.model",
     "OmniVoice": "core.omnivoice.model",
     "Narrator": "core.omnivoice.narrator",
     "Chunking": "core.omnivoice.requests",
     "OmniSpeechRequest": "core.omnivoice.requests",
+    "OmniClonedVoice": "core.omnivoice.voice",
     "open_model": "core.opening",
     "Codec": "core.qwen.codec.model",
     "demo_paths": "core.qwen.demo",
@@ -101,13 +107,16 @@ __all__ = [
     "Cue",
     "Device",
     "DubbedCue",
+    "Edges",
     "EngineError",
+    "Finishing",
     "GgttsError",
     "MaskGitOptions",
     "ModelFileError",
     "Narrator",
     "Observer",
     "Occupancy",
+    "OmniClonedVoice",
     "OmniSpeech",
     "OmniSpeechRequest",
     "OmniVoice",

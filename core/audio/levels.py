@@ -23,11 +23,15 @@ _NOTHING = np.zeros(0, np.float32)
 
 @dataclass(frozen=True)
 class Edges:
-    """What is done to the beginning and the end of speech, in seconds."""
+    """What is done to the beginning and the end of speech.
+
+    Attributes:
+        fade: seconds that it takes to become as loud as it is, and to die away.
+        pad: seconds of silence put before and behind.
+    """
 
     fade: float = 0.1
     pad: float = 0.1
-    """Silence put before and behind."""
 
 
 DEFAULT_EDGES = Edges()

@@ -20,7 +20,7 @@ from .codec_decoder import OmniVoiceDecoder
 from .codec_encoder import OmniVoiceEncoder
 from .dump import reference_stages
 from .reference import load_reference, prepare_reference, prepare_transcript
-from .voice import Voice
+from .voice import OmniClonedVoice
 
 FloatArray = NDArray[np.float32]
 
@@ -76,7 +76,7 @@ class OmniVoiceCodec(Closing):
 
     def voice(
         self, recording: Recording, text: str, *, preprocess: bool = True, observer: Observer | None = None
-    ) -> Voice:
+    ) -> OmniClonedVoice:
         """Return the voice of a recording, which a language model of OmniVoice can speak with.
 
         Args:
@@ -102,7 +102,7 @@ class OmniVoiceCodec(Closing):
             stages = reference_stages(self.encode_stages(prepared.samples), margin)
             for stage, values in (stages | {"ref-audio-codes": codes.T}).items():
                 observer.stage(stage, values)
-        return Voice(codes, prepare_transcript(text, preprocess=preprocess), prepared.rms)
+        return OmniClonedVoice(codes, prepare_transcript(text, preprocess=preprocess), prepared.rms)
 
     def encode(self, samples: FloatArray) -> NDArray[np.int32]:
         """Return the codes int32 [frames, codebooks] of mono samples [n] at the codec's rate.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from numbers import Real
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -26,6 +27,8 @@ from ..audio.levels import (
     match_level,
 )
 from ..audio.silence import SPEECH_SILENCE, remove_silence, silence_removed
+from ..limits import EDGE
+from ..speech.requests import require_kinds
 
 FloatArray = NDArray[np.float32]
 
@@ -44,10 +47,19 @@ class Finishing:
     Attributes:
         cut_silence: cut long silences inside, and silence at both ends.
         edges: fades and silence put at both ends.
+
+    Raises:
+        UsageError: a value is of another kind, or no length in seconds.
     """
 
     cut_silence: bool = True
     edges: Edges = DEFAULT_EDGES
+
+    def __post_init__(self) -> None:
+        require_kinds(self, {"cut_silence": (bool,), "edges": (Edges,)})
+        require_kinds(self.edges, {"fade": (Real,), "pad": (Real,)})
+        EDGE.require("fade", self.edges.fade)
+        EDGE.require("pad", self.edges.pad)
 
 
 USUAL_FINISHING = Finishing()

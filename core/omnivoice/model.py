@@ -42,7 +42,7 @@ from .requests import (
 )
 from .speech import OmniSpeech, whole_speech
 from .stream import OmniStream, Passage, Speaking, numbered
-from .voice import Voice
+from .voice import OmniClonedVoice
 from .voices import stored_voice
 
 __all__ = [
@@ -54,12 +54,12 @@ __all__ = [
     "MaskGitOptions",
     "Narrator",
     "Observer",
+    "OmniClonedVoice",
     "OmniSpeech",
     "OmniSpeechRequest",
     "OmniStream",
     "OmniVoice",
     "ResolvedOmniRequest",
-    "Voice",
 ]
 
 Request: TypeAlias = "str | OmniSpeechRequest | ResolvedOmniRequest"
@@ -159,13 +159,13 @@ class OmniVoice(Closing):
         *,
         preprocess: bool = True,
         observer: Observer | None = None,
-    ) -> Voice:
+    ) -> OmniClonedVoice:
         """Return the voice of a recording; see `OmniVoiceCodec.voice`."""
         return self._equipment.codec.voice(recording, text, preprocess=preprocess, observer=observer)
 
     def stored_voice(
         self, path: str | PathLike[str], text: str | None = None, *, preprocess: bool = True
-    ) -> Voice:
+    ) -> OmniClonedVoice:
         """Return the voice in a .rvq file, with what the notes beside it say (`core.formats.voice_notes`).
 
         Without notes the loudness of the recording is not known: speech is then as loud as the codes themselves, which

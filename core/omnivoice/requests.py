@@ -24,7 +24,7 @@ from .duration import Pace, SpokenLength, spoken_length
 from .finishing import USUAL_FINISHING, Finishing
 from .languages import resolve_language
 from .maskgit import MaskGitOptions
-from .voice import Voice
+from .voice import OmniClonedVoice
 from .voice_design import resolve_instruct
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class OmniSpeechRequest:
     text: str
     language: str | None = None
     instruct: str | None = None
-    voice: Voice | None = None
+    voice: OmniClonedVoice | None = None
     duration: float | None = None
     speed: float | None = None
     denoise: bool = True
@@ -87,7 +87,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "text": (str,),
     "language": (str, NONE),
     "instruct": (str, NONE),
-    "voice": (Voice, NONE),
+    "voice": (OmniClonedVoice, NONE),
     "duration": (Real, NONE),
     "speed": (Real, NONE),
     "denoise": (bool,),
@@ -113,7 +113,7 @@ class ResolvedOmniRequest:
     text: str
     language: str | None
     instruct: str | None
-    voice: Voice | None
+    voice: OmniClonedVoice | None
     length: SpokenLength
     denoise: bool
     generation: MaskGitOptions
@@ -181,7 +181,7 @@ def resolve_omni_request(
     )
 
 
-def check_voice(voice: Voice, file: OmniVoiceFile) -> None:
+def check_voice(voice: OmniClonedVoice, file: OmniVoiceFile) -> None:
     """Check that the codes of a voice are those of a model.
 
     Raises:

@@ -15,7 +15,7 @@ from ..speech.requests import reference_codes, require_transcript
 
 
 @dataclass(frozen=True, eq=False)
-class Voice:
+class OmniClonedVoice:
     """A cloned voice; the speech goes on in the manner of the recording.
 
     Attributes:

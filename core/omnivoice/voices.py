@@ -12,7 +12,7 @@ from ..formats.omnivoice import OmniVoiceCodecFile, OmniVoiceFile
 from ..formats.voice_notes import read_notes
 from .reference import prepare_transcript
 from .requests import check_voice
-from .voice import Voice
+from .voice import OmniClonedVoice
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def stored_voice(
     codec: OmniVoiceCodecFile,
     *,
     preprocess: bool = True,
-) -> Voice:
+) -> OmniClonedVoice:
     """Return the voice in a .rvq file, with what the notes beside it say; see `OmniVoice.stored_voice`.
 
     Raises:
@@ -40,6 +40,6 @@ def stored_voice(
     if notes.model is not None and notes.model != codec.name:
         logger.warning("%s was made by the codec of %s, not of %s", path, notes.model, codec.name)
     codes = rvq.read(path, file.codebooks, codec.codebook_entries)
-    voice = Voice(codes, prepare_transcript(text, preprocess=preprocess), notes.rms)
+    voice = OmniClonedVoice(codes, prepare_transcript(text, preprocess=preprocess), notes.rms)
     check_voice(voice, file)
     return voice

@@ -18,10 +18,10 @@ from ..omnivoice.maskgit import MaskGitOptions
 from ..omnivoice.model import OmniVoice
 from ..omnivoice.requests import OmniSpeechRequest
 from ..omnivoice.requests import check_voice as check_omni_voice
-from ..omnivoice.voice import Voice as OmniClone
+from ..omnivoice.voice import OmniClonedVoice
 from ..qwen.model import QwenTTS
 from ..qwen.requests import DEFAULT_MAX_FRAMES, Sampling, SpeechRequest, check_voice, require_base_model
-from ..qwen.voice import Voice as QwenClone
+from ..qwen.voice import Voice
 from ..speech.scheduler import Scheduler
 from .presets import OPENAI_VOICES, Preset
 from .recordings import Recording
@@ -162,12 +162,12 @@ class QwenFamily(Family):
         voice = self._model.voice((recording.samples, recording.sample_rate), text)
         return VoiceParts(self.architecture, voice.embedding, voice.codes, voice.text)
 
-    def clone(self, parts: VoiceParts) -> QwenClone:
+    def clone(self, parts: VoiceParts) -> Voice:
         require_base_model(self._model.info)
         if parts.embedding is None:
             raise UsageError("a voice for Qwen3-TTS needs a speaker embedding (--ref-spk)")
         in_context = parts.codes is not None and parts.text is not None
-        voice = QwenClone(parts.embedding, *((parts.codes, parts.text) if in_context else ()))
+        voice = Voice(parts.embedding, *((parts.codes, parts.text) if in_context else ()))
         check_voice(voice, self._model.info)
         return voice
 
@@ -213,8 +213,8 @@ class OmniFamily(Family):
         voice = self._model.voice((recording.samples, recording.sample_rate), _transcript(text))
         return VoiceParts(self.architecture, codes=voice.codes, text=voice.text, rms=voice.rms)
 
-    def clone(self, parts: VoiceParts) -> OmniClone:
-        voice = OmniClone(_codes(parts), _transcript(parts.text), parts.rms)
+    def clone(self, parts: VoiceParts) -> OmniClonedVoice:
+        voice = OmniClonedVoice(_codes(parts), _transcript(parts.text), parts.rms)
         check_omni_voice(voice, self._model.info)
         return voice
 

@@ -17,7 +17,7 @@ from ggtts.core.audio.timeline import Slot
 from ggtts.core.engine import Engine
 from ggtts.core.errors import EngineError, OutputError, UsageError
 from ggtts.core.omnivoice.dubbing import BRISK, FASTEST, SLOWEST, target_of
-from ggtts.core.omnivoice.model import Cue, DubbedCue, Observer, OmniVoice, Voice
+from ggtts.core.omnivoice.model import Cue, DubbedCue, Observer, OmniClonedVoice, OmniVoice
 from ggtts.core.text.subtitles import read_subtitles
 from support.data import DATA, OMNIVOICE, OMNIVOICE_CODEC
 
@@ -182,10 +182,10 @@ def test_all_cues_have_one_voice(model: OmniVoice, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_cloned_voice_is_as_loud_as_its_reference(model: OmniVoice) -> None:
-    voice: Voice = model.voice(AUDIO / "ref_quiet_16k.flac", "你好，世界")
+    voice: OmniClonedVoice = model.voice(AUDIO / "ref_quiet_16k.flac", "你好，世界")
     cues = [Cue(1, 0.0, 2.0, "Good morning to you.")]
     _, samples = dub(model, cues, voice=voice)
-    _, louder = dub(model, cues, voice=Voice(voice.codes, voice.text))
+    _, louder = dub(model, cues, voice=OmniClonedVoice(voice.codes, voice.text))
     assert voice.rms is not None
     np.testing.assert_allclose(samples, louder * (voice.rms / 0.1), atol=1e-6)
 

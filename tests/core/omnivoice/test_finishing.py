@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ggtts.core.audio.levels import Edges
+from ggtts.core.errors import UsageError
 from ggtts.core.omnivoice.finishing import (
     RAW_FINISHING,
     USUAL_FINISHING,
@@ -92,3 +96,18 @@ def test_chunks_are_heard_before_the_next_is_made() -> None:
 
 def test_nothing_stays_nothing() -> None:
     assert len(finish([np.zeros(RATE, np.float32)], RATE, None)) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cut_silence": "yes"}, "cut_silence is 'yes', which is no True or False"),
+        ({"edges": 0.1}, "edges is 0.1, which is no Edges"),
+        ({"edges": Edges(fade="long")}, "fade is 'long', which is no number"),  # type: ignore[arg-type]
+        ({"edges": Edges(pad=-0.1)}, "pad -0.1 is not usable: it must be 0 to 86400"),
+        ({"edges": Edges(fade=float("nan"))}, "fade nan is not usable"),
+    ],
+)
+def test_what_is_no_finishing_is_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Finishing(**options)

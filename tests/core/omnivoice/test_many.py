@@ -17,9 +17,9 @@ from ggtts.core.omnivoice.model import (
     Chunking,
     MaskGitOptions,
     Observer,
+    OmniClonedVoice,
     OmniSpeechRequest,
     OmniVoice,
-    Voice,
 )
 from ggtts.core.speech.stream import AudioChunk
 from support.data import DATA, OMNIVOICE, OMNIVOICE_CODEC
@@ -38,7 +38,7 @@ def model(engine: Engine, tiny_gguf: Callable[..., Path]) -> OmniVoice:
 
 
 @pytest.fixture(scope="session")
-def voice(model: OmniVoice) -> Voice:
+def voice(model: OmniVoice) -> OmniClonedVoice:
     return model.voice(DATA / "golden" / "audio" / "ref_quiet_16k.flac", "你好，世界")
 
 
@@ -136,7 +136,9 @@ def test_what_cannot_be_right_is_told_at_once(model: OmniVoice) -> None:
 
 
 @pytest.mark.parametrize("cloned", [False, True])
-def test_many_speeches_are_those_that_speak_makes(model: OmniVoice, voice: Voice, cloned: bool) -> None:
+def test_many_speeches_are_those_that_speak_makes(
+    model: OmniVoice, voice: OmniClonedVoice, cloned: bool
+) -> None:
     requests = [
         OmniSpeechRequest(
             text,

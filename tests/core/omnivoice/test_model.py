@@ -19,7 +19,7 @@ from ggtts.core.formats.voice_notes import notes_path
 from ggtts.core.omnivoice.chunks import chunks_of
 from ggtts.core.omnivoice.finishing import RAW_FINISHING, USUAL_FINISHING
 from ggtts.core.omnivoice.maskgit import MaskGit
-from ggtts.core.omnivoice.model import Chunking, OmniSpeechRequest, OmniVoice, Voice
+from ggtts.core.omnivoice.model import Chunking, OmniClonedVoice, OmniSpeechRequest, OmniVoice
 from ggtts.core.omnivoice.prompt import OmniPrompt
 from ggtts.core.speech import timings
 from ggtts.core.speech.dump import StageDump
@@ -46,7 +46,7 @@ def model(engine: Engine, tiny_gguf: Callable[..., Path]) -> OmniVoice:
 
 
 @pytest.fixture(scope="session")
-def voice(model: OmniVoice) -> Voice:
+def voice(model: OmniVoice) -> OmniClonedVoice:
     return model.voice(AUDIO / "ref_quiet_16k.flac", "你好，世界")
 
 
@@ -102,7 +102,7 @@ def joined(stream: Iterator[object]) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("cloned", [False, True])
-def test_a_short_text_streams_as_it_is_spoken(model: OmniVoice, voice: Voice, cloned: bool) -> None:
+def test_a_short_text_streams_as_it_is_spoken(model: OmniVoice, voice: OmniClonedVoice, cloned: bool) -> None:
     options = {**FAST, "voice": voice if cloned else None}
     speech = model.speak("One sentence and no more.", **options)
     np.testing.assert_array_equal(
@@ -111,7 +111,9 @@ def test_a_short_text_streams_as_it_is_spoken(model: OmniVoice, voice: Voice, cl
 
 
 @pytest.mark.parametrize("cloned", [False, True])
-def test_a_long_text_in_flat_memory_is_the_same(model: OmniVoice, voice: Voice, cloned: bool) -> None:
+def test_a_long_text_in_flat_memory_is_the_same(
+    model: OmniVoice, voice: OmniClonedVoice, cloned: bool
+) -> None:
     options = {**FAST, "voice": voice if cloned else None, "chunking": Chunking(2.0, 3.0)}
     speech = model.speak(SENTENCES, **options)
     assert len(speech.chunks) >= 3
@@ -242,7 +244,9 @@ def test_the_same_seed_gives_the_same_speech(model: OmniVoice) -> None:
     assert model.resolve("Hello you.").seed != model.resolve("Hello you.").seed
 
 
-def test_stored_codes_are_as_loud_as_the_recording(model: OmniVoice, voice: Voice, tmp_path: Path) -> None:
+def test_stored_codes_are_as_loud_as_the_recording(
+    model: OmniVoice, voice: OmniClonedVoice, tmp_path: Path
+) -> None:
     assert voice.rms is not None
     assert voice.rms < 0.1
     path = tmp_path / "voice.rvq"
@@ -265,10 +269,11 @@ def test_codes_of_another_model_are_refused(model: OmniVoice, tmp_path: Path) ->
     with pytest.raises(AudioFileError, match="holds code 2047"):
         model.stored_voice(tmp_path / "bad.rvq", "Words.")
     with pytest.raises(UsageError, match="16 codebooks"):
-        model.resolve("Hello.", voice=Voice(np.zeros((5, 16), np.int32), "Words."))
+        model.resolve("Hello.", voice=OmniClonedVoice(np.zeros((5, 16), np.int32), "Words."))
     with pytest.raises(UsageError, match="range from 0 to 64"):
         model.resolve(
-            "Hello.", voice=Voice(np.full((5, 8), 64, np.int32) * [[0], [1], [1], [1], [1]], "Words.")
+            "Hello.",
+            voice=OmniClonedVoice(np.full((5, 8), 64, np.int32) * [[0], [1], [1], [1], [1]], "Words."),
         )
 
 
@@ -286,7 +291,7 @@ def test_codes_of_another_model_are_refused(model: OmniVoice, tmp_path: Path) ->
         ({"steps": "many"}, "steps is 'many', which is no whole number"),
         ({"guidance": None}, "guidance is None, which is no number"),
         ({"seed": "7"}, "seed is '7', which is no whole number or None"),
-        ({"voice": "me.wav"}, "voice is 'me.wav', which is no Voice or None"),
+        ({"voice": "me.wav"}, "voice is 'me.wav', which is no OmniClonedVoice or None"),
         ({"duration": "long"}, "duration is 'long', which is no number or None"),
         ({"chunking": 15.0}, "chunking is 15.0, which is no Chunking"),
     ],
@@ -309,7 +314,7 @@ def test_unknown_options_are_named(model: OmniVoice) -> None:
 
 
 def test_a_short_text_without_a_reference_gets_more_time_and_a_warning(
-    model: OmniVoice, voice: Voice
+    model: OmniVoice, voice: OmniClonedVoice
 ) -> None:
     resolved = model.resolve("Hi")
     assert resolved.length.frames > 25
