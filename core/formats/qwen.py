@@ -74,7 +74,6 @@ class GenerationDefaults:
     sub_top_k: int | None
     sub_top_p: float | None
     sub_temperature: float | None
-    max_new_tokens: int | None
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,6 @@ def _generation(keys: Keys) -> GenerationDefaults:
         sub_top_k=keys.optional_integer("subtalker_top_k"),
         sub_top_p=keys.optional_number("subtalker_top_p"),
         sub_temperature=keys.optional_number("subtalker_temperature"),
-        max_new_tokens=keys.optional_integer("max_new_tokens"),
     )
 
 

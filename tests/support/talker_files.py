@@ -32,7 +32,7 @@ TOKENS = SpecialTokens(
     text_end=500,
 )
 
-NO_DEFAULTS = GenerationDefaults(*[None] * 10)
+NO_DEFAULTS = GenerationDefaults(*[None] * 9)
 
 
 def talker_file(model_type: str = "custom_voice", **changes: Any) -> TalkerFile:
