@@ -51,8 +51,11 @@ class Field(ABC):
         return invalid(f"{self.name} is {_shown(value)}: it must be {expected}", self.name)
 
 
-NOT_BLANK = r"[^\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+_NOT_BLANK = (
+    r"[^\u0000\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
 """A regular expression of something that `str.strip` leaves, written out: what `\\S` means differs among validators."""
+_ANY = r"[^\u0000]*"
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,9 @@ class Text(Field):
 
     @property
     def kind(self) -> dict[str, Any]:
-        filled = {"minLength": 1, "pattern": NOT_BLANK} if self.required else {}
-        return {"type": "string", "maxLength": self.longest, **filled}
+        length = {"minLength": int(self.required), "maxLength": self.longest}
+        inside = f"{_NOT_BLANK}{_ANY}" if self.required else ""
+        return {"type": "string", **length, "pattern": f"^{_ANY}{inside}$"}
 
     def check(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -78,6 +82,9 @@ class Text(Field):
         if self.required and not value.strip():
             raise invalid(f"{self.name} is empty: there is nothing in it", self.name, "empty_string")
         require_unicode(value, self.name)
+        nul = value.find("\0")
+        if nul >= 0:
+            raise invalid(f"{self.name} has a NUL, which no text contains, at character {nul}", self.name)
         return value
 
 

@@ -15,6 +15,7 @@ from ggtts.core.server.fields import Choice, Number, Text, VoiceName, Whole, che
 
 FIELDS = (
     Text("input", "Text.", required=True, longest=10),
+    Text("about", "Text that may be missing, or blank.", longest=10),
     Number("speed", "Speed.", least=0.25, most=4),
     Number("top_p", "Mass.", least=0, most=1, above=True),
     Whole("seed", "Seed.", least=-(2**63), most=2**63 - 1),
@@ -56,6 +57,9 @@ def test_values_come_back_as_they_are_used() -> None:
         ("input", " \n"),
         ("input", "x" * 11),
         ("input", "\ud800"),
+        ("input", "a\0b"),
+        ("input", "\0"),
+        ("about", "a\0b"),
         ("speed", "1"),
         ("speed", True),
         ("speed", 0.2),
@@ -93,6 +97,7 @@ def test_the_schema_accepts_what_the_fields_accept() -> None:
         st.fixed_dictionaries(
             {"input": st.text(max_size=12)},
             optional={
+                "about": st.text(max_size=12),
                 "speed": st.floats(0, 5) | st.integers(-1, 5) | st.none() | st.booleans(),
                 "top_p": st.sampled_from([0, 0.0, 0.5, 1, 1.5]),
                 "seed": st.integers(-(2**64), 2**64) | st.text(max_size=2),
@@ -111,7 +116,17 @@ def test_the_schema_accepts_what_the_fields_accept() -> None:
 
     agree()
     blanks = [chr(code) for code in range(0x110000) if chr(code).isspace()]
-    for text in [*blanks, "\ufeff", "\u200b", "\u180e", "".join(blanks), f"{''.join(blanks)}a"]:
+    for text in [
+        *blanks,
+        "\ufeff",
+        "\u200b",
+        "\u180e",
+        "\0",
+        "a\0",
+        " \0a\n",
+        "".join(blanks),
+        f"{''.join(blanks)}a",
+    ]:
         agree.hypothesis.inner_test({"input": text})
 
 
