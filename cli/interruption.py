@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import signal
 import time
 from collections.abc import Iterator
@@ -16,25 +17,35 @@ class Interruption:
     """The handler of the signals that ask a command to end.
 
     The first one raises KeyboardInterrupt (Ctrl-C) or SystemExit with its exit code. Others are not heard while that
-    takes its way up; after `PATIENCE_SECONDS` they end the process at once.
+    takes its way up; `PATIENCE_SECONDS` after the first they end the process at once.
 
     Attributes:
         exit_code: 128 and the number of the first signal, 130 before one has come.
+        has_come: there was a signal that raised: whatever error follows is its doing.
     """
 
     def __init__(self) -> None:
         self.exit_code = 128 + signal.SIGINT
+        self.has_come = False
+        self._ends = False
         self._began: float | None = None
 
     @property
-    def has_come(self) -> bool:
-        """Whether there was a signal: whatever error follows is its doing."""
-        return self._began is not None
+    def lasts(self) -> bool:
+        """Whether it is to be the handler until the process ends."""
+        return self.has_come or self._ends
+
+    def end(self) -> None:
+        """Take note that the command ends as it was asked to, and well: who asks again does not change that."""
+        self._ends = True
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self._began is None:
-            self._began, self.exit_code = now, 128 + number
+            self._began = now
+            if self._ends:
+                return
+            self.has_come, self.exit_code = True, 128 + number
             raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(self.exit_code)
         if now - self._began > PATIENCE_SECONDS:
             signal.signal(number, signal.SIG_DFL)
@@ -63,6 +74,14 @@ def interruptible() -> Iterator[Interruption]:
     try:
         yield interruption
     finally:
-        if not interruption.has_come:
+        if interruption.lasts:
+            atexit.register(_ignore, *previous)
+        else:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+
+
+def _ignore(*numbers: int) -> None:
+    """Have signals change nothing any more: Python takes its handlers away before the process is gone."""
+    for number in numbers:
+        signal.signal(number, signal.SIG_IGN)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,6 +15,7 @@ import click
 
 from ..core.errors import GgttsError, UsageError
 from .errors import run_and_exit
+from .interruption import interruptible
 from .options import SectionedCommand
 from .server_options import SECTIONS, Options, server_options, with_environment
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from ..core.server.options import ServerOptions
+    from ..core.server.serving import Moments
 
 NAME = "tts-server"
 DEMO_ALIAS = "ggtts-demo"
@@ -36,7 +39,7 @@ class Services:
 
     open_model: Callable[..., AbstractContextManager[Any]]
     """`open_model`."""
-    serve: Callable[[Any, socket, float], None]
+    serve: Callable[[Any, socket, float, Moments], None]
     """`core.server.serving.serve`."""
 
     @classmethod
@@ -107,7 +110,7 @@ def _checked(options: Options) -> ServerOptions:
 
 def _serve(options: Options, server: ServerOptions, listener: socket, services: Services) -> None:
     from ..core.server.app import create_app
-    from ..core.server.serving import address_of, is_loopback
+    from ..core.server.serving import Moments, address_of, is_loopback
 
     if options.model is None:
         logger.info("no --model and --codec given: the packaged demo voice speaks (English)")
@@ -124,8 +127,9 @@ def _serve(options: Options, server: ServerOptions, listener: socket, services: 
         if not is_loopback(listener) and options.api_key is None:
             logger.warning("other machines can use this server without a key: --api-key asks for one")
         logger.info("model %s, up to %d requests at a time", server.alias, server.max_batch)
-        logger.info("listening on %s (Ctrl-C ends)", address_of(listener))
-        services.serve(app, listener, options.grace)
+        listening = partial(logger.info, "listening on %s (Ctrl-C ends)", address_of(listener))
+        with interruptible() as interruption:
+            services.serve(app, listener, options.grace, Moments(listening, interruption.end))
         logger.info("ended")
 
 

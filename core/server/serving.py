@@ -8,8 +8,9 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -71,13 +72,34 @@ def is_loopback(listener: socket.socket) -> bool:
     return host == "::1" or host.startswith("127.")
 
 
-def serve(app: ASGIApp, listener: socket.socket, grace: float) -> None:
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What is called in the course of serving.
+
+    Attributes:
+        begins: from now on signals ask for an end.
+        ends: that was done, or the server could not start; after that, the handlers of signals are put back.
+    """
+
+    begins: Callable[[], None] = _nothing
+    ends: Callable[[], None] = _nothing
+
+
+_NO_MOMENTS = Moments()
+
+
+def serve(app: ASGIApp, listener: socket.socket, grace: float, moments: Moments = _NO_MOMENTS) -> None:
     """Serve until a signal asks for an end (Ctrl-C, SIGTERM); then stop accepting, and let answers finish.
 
     Args:
         app: what `create_app` made.
         listener: what `listen` made; it is closed.
         grace: seconds that answers have to finish before they are cut. A second Ctrl-C cuts them at once.
+        moments: what is called meanwhile.
 
     Raises:
         EngineError: the device has not enough memory for as many requests at a time.
@@ -86,7 +108,7 @@ def serve(app: ASGIApp, listener: socket.socket, grace: float) -> None:
     startup = _Startup(app)
     try:
         with _without_known_failures():
-            make_server(startup, grace).run([listener])
+            make_server(startup, grace, moments).run([listener])
     except SystemExit:
         if startup.failure is None:
             raise
@@ -94,7 +116,7 @@ def serve(app: ASGIApp, listener: socket.socket, grace: float) -> None:
         raise startup.failure
 
 
-def make_server(app: ASGIApp, grace: float) -> uvicorn.Server:
+def make_server(app: ASGIApp, grace: float, moments: Moments = _NO_MOMENTS) -> uvicorn.Server:
     """Return the server that `serve` runs; `should_exit` asks it for an end."""
     config = uvicorn.Config(
         app,
@@ -108,11 +130,15 @@ def make_server(app: ASGIApp, grace: float) -> uvicorn.Server:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, round(grace)),
     )
-    return _Server(config)
+    return _Server(config, moments)
 
 
 class _Server(uvicorn.Server):
     """A server that ends by returning: the signal that asked for it has done its work."""
+
+    def __init__(self, config: uvicorn.Config, moments: Moments) -> None:
+        super().__init__(config)
+        self._moments = moments
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Take up few connections at once, and let many wait for that; asyncio has one number for both."""
@@ -133,7 +159,9 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None, None, None]:
         """Let signals ask for an end while the body runs."""
         if threading.current_thread() is not threading.main_thread():
+            self._moments.begins()
             yield
+            self._moments.ends()
             return
         # nohup has a process ignore that its terminal goes away.
         hangup = getattr(signal, "SIGHUP", None)
@@ -141,8 +169,10 @@ class _Server(uvicorn.Server):
         heeded = [number for number in _SIGNALS if not (nohup and number == hangup)]
         before = {number: signal.signal(number, self.handle_exit) for number in heeded}
         try:
+            self._moments.begins()
             yield
         finally:
+            self._moments.ends()
             for number, handler in before.items():
                 signal.signal(number, handler)
 

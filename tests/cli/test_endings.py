@@ -15,6 +15,7 @@ from ggtts.cli.errors import run
 from ggtts.cli.interruption import Interruption, interruptible
 from ggtts.cli.qwen_tts import NAME, command
 from support import humming_tts
+from support.patience import PATIENCE
 from support.platforms import needs_full_disk, posix_only
 
 
@@ -54,6 +55,40 @@ class TestInterruption:
         now += interruption.PATIENCE_SECONDS + 1
         handler(signal.SIGINT, None)
         assert sent == [(signal.SIGINT, signal.SIG_DFL), signal.SIGINT]
+
+    def test_an_end_that_was_asked_for_is_not_disturbed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        sent: list[int] = []
+        handler = Interruption()
+        handler.end()
+        now = 100.0
+        monkeypatch.setattr(time, "monotonic", lambda: now)
+        monkeypatch.setattr(interruption.signal, "signal", lambda *values: None)
+        monkeypatch.setattr(interruption.signal, "raise_signal", sent.append)
+        handler(signal.SIGINT, None)
+        handler(signal.SIGTERM, None)
+        assert not handler.has_come
+        assert handler.lasts
+        assert sent == []
+        now += interruption.PATIENCE_SECONDS + 1
+        handler(signal.SIGINT, None)
+        assert sent == [signal.SIGINT]
+
+    @posix_only
+    @pytest.mark.parametrize(("asked", "code"), [("ends.end()", 0), ("os.kill(os.getpid(), 2)", 130)])
+    def test_a_signal_while_python_exits_is_not_heard(self, asked: str, code: int) -> None:
+        """What is registered first is called last."""
+        program = (
+            "import atexit, os, sys\n"
+            "from ggtts.cli.interruption import interruptible\n"
+            "atexit.register(lambda: os.kill(os.getpid(), 2))\n"
+            "try:\n"
+            "    with interruptible() as ends:\n"
+            f"        {asked}\n"
+            "except KeyboardInterrupt:\n"
+            "    sys.exit(ends.exit_code)\n"
+        )
+        result = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=PATIENCE)
+        assert (result.returncode, result.stderr) == (code, b"")
 
     def test_handlers_are_put_back_unless_one_was_needed(self) -> None:
         before = signal.getsignal(signal.SIGINT)

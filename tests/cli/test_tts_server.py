@@ -111,6 +111,15 @@ def test_it_speaks_until_it_is_asked_to_end(start: Start, number: int) -> None:
     assert "Traceback" not in log
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_whoever_asks_again_while_it_ends_changes_nothing(start: Start, number: int) -> None:
+    server = start()
+    server.process.send_signal(number)
+    server.wait_for("info ended")
+    assert server.end(number) == 0
+    assert server.lines[-1].endswith("info ended\n")
+
+
 def test_an_answer_that_is_on_its_way_is_finished(start: Start) -> None:
     server = start("--grace", str(PATIENCE), "--max-input-chars", "100000")
     host, port = server.url.removeprefix("http://").split(":")
@@ -199,7 +208,7 @@ class Recorder:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def serve(self, app: Any, listener: Any, grace: float) -> None:
+    def serve(self, app: Any, listener: Any, grace: float, moments: Any) -> None:
         self.served.append(grace)
 
 
