@@ -10,7 +10,8 @@ from typing import TypeVar
 import click
 
 from ..core.errors import TextError, UsageError
-from .streams import INPUT_NAME, MOST_TEXT_BYTES, ArrivingInput, read_input, require_length
+from ..core.limits import MOST_TEXT_BYTES
+from .streams import INPUT_NAME, ArrivingInput, read_input, require_length
 
 Item = TypeVar("Item")
 

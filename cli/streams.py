@@ -13,11 +13,10 @@ from typing import BinaryIO, cast
 import click
 
 from ..core.errors import TextError, UsageError
+from ..core.limits import MOST_TEXT_BYTES
 from .errors import report
 
 INPUT_NAME = "standard input"
-MOST_TEXT_BYTES = 64 << 20
-"""Of a text that is read as a whole: months of speech. Whoever pipes in more has mistaken something for a text."""
 
 
 def read_input(*, hint: bool = True) -> bytes:

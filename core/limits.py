@@ -14,6 +14,8 @@ LARGEST_COUNT = 2**31 - 1
 """Of frames, of likely codes."""
 LONGEST_SECONDS = 86_400.0
 """A day of audio in one piece."""
+MOST_TEXT_BYTES = 64 << 20
+"""Of a text, or of a line of one: months of speech. Whoever pipes in more has mistaken something for a text."""
 MOST_STEPS = 100_000
 """More than there are codes to find."""
 

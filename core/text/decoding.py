@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..errors import TextError, UsageError
+from ..limits import MOST_TEXT_BYTES
 
 
 @dataclass(frozen=True)
@@ -158,17 +159,25 @@ def is_speakable(text: str) -> bool:
     return any(unicodedata.category(character)[0] not in "ZC" for character in text)
 
 
-def speakable_lines(read: Callable[[int], bytes], source: str = "text") -> Iterator[Line]:
+def speakable_lines(
+    read: Callable[[int], bytes], source: str = "text", longest: int = MOST_TEXT_BYTES
+) -> Iterator[Line]:
     """Yield each line with something to say, or that is no text, as soon as it is complete.
 
-    Bytes that are no text are the problem of their line; the next line is read as if nothing had been.
+    Bytes that are no text are the problem of their line; the next line is read as if nothing had been. So is a line
+    that does not end: it is told, and let go of, when it is too long.
 
     Args:
         read: returns up to that many bytes as soon as there are any, b"" at the end (`BufferedReader.read1`).
         source: what error messages call the input.
+        longest: bytes that a line can have.
     """
-    for number, part in enumerate(_line_parts(read), start=1):
+    for number, part in enumerate(_line_parts(read, longest), start=1):
         try:
+            if part.data is None:
+                raise TextError(
+                    f"{source} has no line end in {longest:,} bytes: that is no text to be spoken"
+                )
             text = IncrementalDecoder(source, part.encoding, part.offset).feed(part.data, final=True)
         except TextError as error:
             yield Line(number, "", error)
@@ -180,32 +189,79 @@ def speakable_lines(read: Callable[[int], bytes], source: str = "text") -> Itera
 
 @dataclass(frozen=True)
 class _Part:
-    """The bytes of a line, without its end, and where they begin in the input."""
+    """The bytes of a line, without its end, and where they begin in the input; None are too many."""
 
-    data: bytes
+    data: bytes | None
     offset: int
     encoding: _Encoding
 
 
-def _line_parts(read: Callable[[int], bytes]) -> Iterator[_Part]:
+def _line_parts(read: Callable[[int], bytes], longest: int) -> Iterator[_Part]:
     """Yield the lines of an input, as bytes: what is wrong in one is no concern of the next."""
     encoding: _Encoding | None = None
-    pending, offset, final = b"", 0, False
+    head, final = b"", False
+    while encoding is None and not final:
+        data = read(_READ_SIZE)
+        head, final = head + data, not data
+        encoding = _detected(head[:3], final)
+    cutter = _LineCutter(encoding or _UTF8, longest)
+    yield from cutter.feed(head)
     while not final:
         data = read(_READ_SIZE)
         final = not data
-        pending += data
-        encoding = encoding or _detected(pending[:3], final)
-        if encoding is None:
-            continue
+        yield from cutter.feed(data)
+    yield from cutter.end()
+
+
+class _LineCutter:
+    """Cuts bytes into lines, in time that grows with their number, and keeps no more of a line than it may have."""
+
+    def __init__(self, encoding: _Encoding, longest: int) -> None:
+        self._encoding = encoding
+        self._longest = longest
+        self._offset = 0
+        """Where the line at hand begins."""
+        self._length = 0
+        """Of it so far."""
+        self._line = bytearray()
+        self._half = b""
+        """A part of a character, whose other part is still to come."""
+
+    def feed(self, data: bytes) -> Iterator[_Part]:
+        """Yield the lines that `data` completes."""
+        data = self._half + data
+        whole = len(data) - len(data) % len(self._encoding.newline)
+        self._half = data[whole:]
         # A carriage return at the end of a piece may be half a line end, so only newlines complete a line.
-        *complete, pending = _divided(pending, encoding.newline)
-        for line in [*complete, pending] if final else complete:
-            begin = offset
-            for part in _divided(line.removesuffix(encoding.carriage_return), encoding.carriage_return):
-                yield _Part(part, begin, encoding)
-                begin += len(part) + len(encoding.carriage_return)
-            offset += len(line) + len(encoding.newline)
+        first, *others = _divided(data[:whole], self._encoding.newline)
+        yield from self._add(first)
+        for piece in others:
+            yield from self._complete()
+            yield from self._add(piece)
+
+    def end(self) -> Iterator[_Part]:
+        """Yield what the end of the input completes."""
+        yield from self._add(self._half)
+        yield from self._complete()
+
+    def _add(self, piece: bytes) -> Iterator[_Part]:
+        fitted = self._length <= self._longest
+        self._length += len(piece)
+        if self._length <= self._longest:
+            self._line += piece
+        elif fitted:
+            self._line.clear()
+            yield _Part(None, self._offset, self._encoding)
+
+    def _complete(self) -> Iterator[_Part]:
+        begin, line, carriage_return = self._offset, bytes(self._line), self._encoding.carriage_return
+        if self._length <= self._longest:
+            for part in _divided(line.removesuffix(carriage_return), carriage_return):
+                yield _Part(part, begin, self._encoding)
+                begin += len(part) + len(carriage_return)
+        self._offset += self._length + len(self._encoding.newline)
+        self._length = 0
+        self._line.clear()
 
 
 def _divided(data: bytes, separator: bytes) -> list[bytes]:

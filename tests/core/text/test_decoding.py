@@ -1,6 +1,7 @@
 """Bytes to text, whole and line by line."""
 
 import codecs
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -128,6 +129,40 @@ def test_a_line_comes_out_as_soon_as_it_is_complete() -> None:
     assert next(lines)[:2] == (2, "two")
     assert len(asked) == 3
     assert [line[:2] for line in lines] == [(4, "three")]
+
+
+@pytest.mark.parametrize("encode", ENCODERS)
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_line_that_is_too_long_is_told_and_does_not_stop_the_others(
+    encode: Callable[[str], bytes], size: int
+) -> None:
+    data = encode("one\n" + 50 * "word " + "\nthree\n" + 32 * "x" + "\r\n" + 70 * "y")
+    cut = pieces(*(data[at : at + size] for at in range(0, len(data), size)))
+    longest = 35 * len(encode("aa").removeprefix(encode("a")))
+    lines = list(speakable_lines(cut, "speech.txt", longest))
+    assert [line[:2] for line in lines] == [(1, "one"), (2, ""), (3, "three"), (4, 32 * "x"), (5, "")]
+    assert [str(line.problem) for line in lines if line.problem] == 2 * [
+        f"speech.txt has no line end in {longest} bytes: that is no text to be spoken"
+    ]
+
+
+def test_a_line_that_never_ends_is_told_once_and_takes_no_memory() -> None:
+    read, block = 0, bytes(1 << 20)
+
+    def endless(size: int) -> bytes:
+        nonlocal read
+        read += len(block)
+        return block if read < 1 << 28 else b""
+
+    lines = speakable_lines(endless, longest=1 << 22)
+    tracemalloc.start()
+    try:
+        assert next(lines).problem
+        assert read == 5 << 20, "it is told when it is too long, not at its end"
+        assert list(lines) == []
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
