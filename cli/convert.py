@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from ..core.errors import GgttsError, ModelFileError
-from .errors import report, run_and_exit
+from .errors import explain, report, run_and_exit
 from .options import SETTINGS
 from .progress import byte_progress
 
@@ -64,7 +64,7 @@ def command(folders: tuple[Path, ...], out: Path, outtype: str, force: bool) -> 
             _write(plan, path, outtype)
         except GgttsError as error:
             failures.append(error)
-            report(NAME, str(error))
+            report(NAME, explain(error))
     if failures:
         raise click.exceptions.Exit(failures[-1].exit_code)
 
@@ -85,7 +85,7 @@ def _plan(folders: Sequence[Path]) -> tuple[list[tuple[Path, ModelPlan]], list[G
             planned.append((folder, convert.plan_folder(folder)))
         except GgttsError as error:
             failures.append(error)
-            report(NAME, str(error))
+            report(NAME, explain(error))
     return planned, failures
 
 

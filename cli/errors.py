@@ -17,6 +17,7 @@ import click
 from click.core import ParameterSource
 
 from ..core.errors import GgttsError
+from .flags import FLAGS
 from .interruption import interruptible
 
 SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -89,7 +90,7 @@ def _origin(error: click.ClickException) -> str:
 def explain(error: Exception) -> str:
     """Return what went wrong in words for the user; print the traceback of a defect when it is asked for."""
     if isinstance(error, GgttsError):
-        return str(error)
+        return error.told(FLAGS)
     if isinstance(error, MemoryError):
         return "out of memory"
     if isinstance(error, OSError) and (reason := _system_says(error)):

@@ -115,10 +115,10 @@ def _print_reports(paths: tuple[Path, ...], *, as_json: bool) -> None:
 
 
 def _tell(failures: Sequence[Exception]) -> None:
-    from .errors import report
+    from .errors import explain, report
 
     for error in failures[:-1]:
-        report(NAME, str(error))
+        report(NAME, explain(error))
     if failures:
         raise failures[-1]
 

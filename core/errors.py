@@ -6,13 +6,40 @@ exactly that line and end with `exit_code`; anything that is not a `GgttsError` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+_BEGIN, _END = "\ufdd0", "\ufdd1"
+"""Around the name of a parameter in a message: characters that Unicode keeps out of texts, for use within programs."""
+_MARKED = re.compile(f"{_BEGIN}(.*?){_END}")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter as f-strings of errors name it (`core.parameters`): each reader is told the name that is known there.
+
+    Attributes:
+        name: what it is called in Python.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"{_BEGIN}{self.name}{_END}"
 
 
 class GgttsError(Exception):
     """Base of all errors raised on purpose by ggtts."""
 
     exit_code: int = 1
+
+    def __str__(self) -> str:
+        return self.told({})
+
+    def told(self, names: Mapping[Parameter, str]) -> str:
+        """Return the message with these names of parameters, and those in Python of others."""
+        return _MARKED.sub(lambda found: names.get(Parameter(found[1]), found[1]), super().__str__())
 
 
 class UsageError(GgttsError):

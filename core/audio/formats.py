@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import UsageError
+from ..parameters import AUDIO_FORMAT
 
 STANDARD_STREAM = "-"
 """The output name that stands for standard output."""
@@ -108,5 +109,5 @@ def _by_suffix(output: str, suffix: str, matching: list[AudioFormat]) -> AudioFo
     endings = sorted({ending for audio_format in _FORMATS for ending in audio_format.suffixes})
     raise UsageError(
         f"no audio format is known for the ending {suffix!r} of {output!r} (accepted: {' '.join(endings)}; "
-        f"or name one with --format: {', '.join(FORMATS)})"
+        f"or name one with {AUDIO_FORMAT}: {', '.join(FORMATS)})"
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ModelFileError, UsageError
+from ..parameters import OUTPUT
 from . import omnivoice_base, omnivoice_codec, qwen_codec, qwen_talker
 from .config_reader import read_json
 from .plan import ModelPlan
@@ -114,5 +115,5 @@ def require_distinct(outputs: Iterable[tuple[Path, Path]]) -> None:
         other = by_output.setdefault(output, folder)
         if other != folder:
             raise UsageError(
-                f"{other} and {folder} would both be written to {output}: convert one at a time, with --out"
+                f"{other} and {folder} would both be written to {output}: convert one at a time, with {OUTPUT}"
             )

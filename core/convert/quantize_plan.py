@@ -11,6 +11,7 @@ from typing import Any
 
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
+from .. import parameters
 from ..engine import open_gguf
 from ..errors import ModelFileError, UsageError, unknown_value
 from ..formats.metadata import ARCHITECTURE_KEY, Keys
@@ -62,13 +63,17 @@ class Override:
         """Read "attn_v=q6_k"; UsageError says what is wrong with it."""
         pattern, separator, kind = text.rpartition("=")
         if not separator or not pattern:
-            raise UsageError(f"--tensor-type {text!r} is not PATTERN=TYPE, such as attn_v=q6_k")
+            raise UsageError(f"{parameters.OVERRIDES} {text!r} is not PATTERN=TYPE, such as attn_v=q6_k")
         if kind.upper() not in OVERRIDES:
-            raise UsageError(f"--tensor-type: unknown type {kind!r} (accepted: {', '.join(OVERRIDES)})")
+            raise UsageError(
+                f"{parameters.OVERRIDES}: unknown type {kind!r} (accepted: {', '.join(OVERRIDES)})"
+            )
         try:
             return cls(re.compile(pattern), GGMLQuantizationType[kind.upper()])
         except re.error as error:
-            raise UsageError(f"--tensor-type: {pattern!r} is no regular expression: {error}") from None
+            raise UsageError(
+                f"{parameters.OVERRIDES}: {pattern!r} is no regular expression: {error}"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -193,14 +198,16 @@ def _require_original(tensors: Sequence[GgufTensor], path: Path) -> None:
         found = ", ".join(f"{count} tensors in {kind}" for kind, count in lossy.most_common())
         raise UsageError(
             f"{path} is quantised already ({found}): doing it again loses more than starting from the F32, F16 or BF16 "
-            "file; --allow-requantize does it all the same"
+            f"file; {parameters.ALLOW_REQUANTIZE} does it all the same"
         )
 
 
 def _require_use(overrides: Sequence[Override], tensors: Sequence[GgufTensor]) -> None:
     for override in overrides:
         if not any(override.pattern.search(tensor.name) for tensor in tensors):
-            raise UsageError(f"--tensor-type: no tensor's name has {override.pattern.pattern!r} in it")
+            raise UsageError(
+                f"{parameters.OVERRIDES}: no tensor's name has {override.pattern.pattern!r} in it"
+            )
 
 
 @dataclass(frozen=True)
@@ -243,7 +250,7 @@ class _Chooser:
     def _variant(self) -> Variant:
         if self.target not in QUANTIZE_VARIANTS:
             accepted = ", ".join(QUANTIZE_VARIANTS)
-            raise UsageError(f"--policy compat knows no {self.target} (accepted: {accepted})")
+            raise UsageError(f"{parameters.POLICY} compat knows no {self.target} (accepted: {accepted})")
         return QUANTIZE_VARIANTS[self.target]
 
     def _mixed(self, tensor: GgufTensor) -> tuple[GGMLQuantizationType, str]:

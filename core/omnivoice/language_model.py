@@ -116,7 +116,7 @@ def parse_forward_input(data: bytes, source: str = "the file") -> tuple[NDArray[
     codebooks, positions = (int(values[0]), int(values[1])) if len(values) > 1 else (0, 0)
     if codebooks < 1 or positions < 1 or 4 * (2 + (codebooks + 1) * positions) != len(data):
         raise UsageError(
-            f"{source} is no input of --llm-test: int32 codebooks, positions, ids[codebooks][positions],"
+            f"{source} is no input of the language model: int32 codebooks, positions, ids[codebooks][positions],"
             " mask[positions]"
         )
     ids, mask = values[2 : 2 + codebooks * positions], values[2 + codebooks * positions :]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import EngineError, UsageError
 from ..limits import GUIDANCE, LAYER_PENALTY, MOST_STEPS, NOISE, SHIFT
+from ..parameters import CLAMP_FP16
 from ..speech.requests import require_kinds
 from .backbone import Backbone
 from .noise import Noise, PhiloxNoise, PlaceArray, gumbel
@@ -168,7 +169,7 @@ class MaskGit:
             if np.isnan(guess.scores).any() or (guess.codes == file.mask_code).any():
                 raise EngineError(
                     f"the model went astray at step {step + 1}: its predictions are no numbers"
-                    " (is the file damaged? on a GPU, --clamp-fp16 may help)"
+                    f" (is the file damaged? on a GPU, {CLAMP_FP16} may help)"
                 )
             codes = choose(codes, guess, count, options, noise)
             if on_step:

@@ -10,6 +10,7 @@ from ..errors import UsageError
 from ..formats import rvq
 from ..formats.omnivoice import OmniVoiceCodecFile, OmniVoiceFile
 from ..formats.voice_notes import read_notes
+from ..parameters import TRANSCRIPT
 from .reference import prepare_transcript
 from .requests import check_voice
 from .voice import OmniClonedVoice
@@ -36,7 +37,7 @@ def stored_voice(
     if text is None:
         text = notes.text
     if text is None:
-        raise UsageError(f"{path} needs --ref-text: a text file with what the recording says")
+        raise UsageError(f"{path} needs {TRANSCRIPT}: what the recording says")
     if notes.model is not None and notes.model != codec.name:
         logger.warning("%s was made by the codec of %s, not of %s", path, notes.model, codec.name)
     codes = rvq.read(path, file.codebooks, codec.codebook_entries)

@@ -18,6 +18,7 @@ from ..formats.layout import require_layout
 from ..formats.qwen import CodecFile, TalkerFile
 from ..formats.qwen_layout import talker_layout
 from ..nn.config import USUAL, Arithmetic
+from ..parameters import CODES, EMBEDDING, RECORDING
 from ..speech.calls import alone
 from ..speech.lockstep import Task
 from ..speech.observer import Observer, Observers
@@ -250,13 +251,13 @@ class QwenTTS(Closing):
         if recording is None:
             if embedding is None:
                 raise UsageError(
-                    "--ref-rvq needs --ref-spk: the speaker embedding of the same recording"
+                    f"{CODES} needs {EMBEDDING}: the speaker embedding of the same recording"
                     if codes is not None
-                    else "a voice needs a recording (--ref-wav) or a speaker embedding (--ref-spk)"
+                    else f"a voice needs a recording ({RECORDING}) or a speaker embedding ({EMBEDDING})"
                 )
             voice = Voice(embedding, codes, text)
         elif embedding is not None or codes is not None:
-            raise UsageError("--ref-wav excludes --ref-spk and --ref-rvq: the recording says all of it")
+            raise UsageError(f"{RECORDING} excludes {EMBEDDING} and {CODES}: the recording says all of it")
         else:
             voice = self._equipment.encoders.voice(recording, text, observer)
         check_voice(voice, self.info)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ..errors import ModelFileError, UsageError, unknown_value
 from ..formats.qwen import GenerationDefaults, Speaker, TalkerFile
 from ..limits import LARGEST_COUNT
+from ..parameters import EMBEDDING, INSTRUCT, MAX_FRAMES, RECORDING, SPEAKER
 from ..sampling import SamplingOptions, resolve_seed
 from ..speech.requests import (
     NONE,
@@ -172,11 +173,11 @@ def resolve_request(
     require_words(request.text)
     if not 1 <= request.max_frames <= LARGEST_COUNT:
         raise UsageError(
-            f"--max-new {request.max_frames} is not usable: at least 1 frame is needed, at most {LARGEST_COUNT}"
+            f"{MAX_FRAMES} {request.max_frames} is not usable: at least 1 frame is needed, at most {LARGEST_COUNT}"
         )
     if request.voice is not None:
         if request.speaker is not None:
-            raise UsageError("--speaker and a voice to clone (--ref-wav, --ref-spk) exclude each other")
+            raise UsageError(f"{SPEAKER} and a voice to clone ({RECORDING}, {EMBEDDING}) exclude each other")
         require_base_model(file)
         check_voice(request.voice, file)
     speaker = _speaker_name(request, file, habits.first_speaker)
@@ -231,7 +232,7 @@ def require_base_model(file: TalkerFile) -> None:
     """
     if file.model_type != "base":
         raise UsageError(
-            f"--ref-wav and --ref-spk clone a voice, which needs a base model; this one is {file.model_type}"
+            f"{RECORDING} and {EMBEDDING} clone a voice, which needs a base model; this one is {file.model_type}"
         )
 
 
@@ -244,7 +245,7 @@ def check_voice(voice: Voice, file: TalkerFile) -> None:
     width = file.talker.width
     if len(voice.embedding) != width:
         raise UsageError(
-            f"the speaker embedding (--ref-spk) has {len(voice.embedding)} values, this model needs {width}: "
+            f"the speaker embedding ({EMBEDDING}) has {len(voice.embedding)} values, this model needs {width}: "
             "it was made with a model of another size"
         )
     if voice.codes is not None:
@@ -297,14 +298,14 @@ def _speaker_name(request: SpeechRequest, file: TalkerFile, default_to_first: bo
     if file.model_type != "custom_voice":
         if request.speaker is not None:
             raise UsageError(
-                f"--speaker {request.speaker!r} needs a custom_voice model; this one is {file.model_type}"
+                f"{SPEAKER} {request.speaker!r} needs a custom_voice model; this one is {file.model_type}"
             )
         return None
     if request.speaker is None:
         if default_to_first and file.speakers:
             return next(iter(file.speakers))
         raise UsageError(
-            f"a custom_voice model needs --speaker, one of: {', '.join(file.speakers) or 'none in this file'}"
+            f"a custom_voice model needs {SPEAKER}, one of: {', '.join(file.speakers) or 'none in this file'}"
         )
     return _look_up("speaker", request.speaker, list(file.speakers))
 
@@ -337,14 +338,14 @@ def _instruct(request: SpeechRequest, file: TalkerFile) -> tuple[str | None, tup
     instruct = request.instruct
     if file.model_type == "voice_design":
         if not (instruct and instruct.strip()):
-            raise UsageError("a voice_design model needs --instruct: a description of the voice")
+            raise UsageError(f"a voice_design model needs {INSTRUCT}: a description of the voice")
         return instruct, ()
     if instruct is None:
         return None, ()
     if file.model_type != "custom_voice":
         raise UsageError(
-            f"--instruct needs a custom_voice or voice_design model; this one is {file.model_type}"
+            f"{INSTRUCT} needs a custom_voice or voice_design model; this one is {file.model_type}"
         )
     if file.model_size == "0.6b":
-        return None, ("--instruct is ignored: custom_voice models of size 0.6b do not follow instructions",)
+        return None, ("the instruction is ignored: custom_voice models of size 0.6b do not follow any",)
     return instruct or None, ()

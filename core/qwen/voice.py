@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..formats import rvq, spk
+from ..parameters import CODES, EMBEDDING, RECORDING, TRANSCRIPT
 from ..speech.requests import reference_codes, require_transcript
 
 
@@ -52,9 +53,9 @@ class Voice:
         require_transcript(self.text)
         if (self.codes is None) != (self.text is None):
             raise UsageError(
-                "--ref-text needs the recording it belongs to: --ref-wav, or --ref-rvq with --ref-spk"
+                f"{TRANSCRIPT} needs the recording it belongs to: {RECORDING}, or {CODES} with {EMBEDDING}"
                 if self.codes is None
-                else "--ref-rvq needs --ref-text: what is said in the recording"
+                else f"{CODES} needs {TRANSCRIPT}: what is said in the recording"
             )
         if self.codes is not None:
             object.__setattr__(self, "codes", reference_codes(self.codes))

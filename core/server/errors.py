@@ -7,16 +7,27 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from starlette.responses import Response
 
-from ..errors import AudioFileError, GgttsError, TextError, UsageError
+from .. import parameters
+from ..errors import AudioFileError, GgttsError, Parameter, TextError, UsageError
 
 logger = logging.getLogger(__name__)
+
+_FIELDS: Mapping[Parameter, str] = {
+    parameters.INSTRUCT: "instructions",
+    parameters.SPEAKER: "voice",
+    parameters.MAX_FRAMES: "max_new_tokens",
+    parameters.RECORDING: "wav_b64",
+    parameters.TRANSCRIPT: "ref_text",
+    parameters.EMBEDDING: "spk_b64",
+    parameters.CODES: "rvq_b64",
+}
+"""What clients call the parameters that errors of the library name."""
 
 CLIENT_CLOSED_REQUEST = 499
 """How the log calls a request whose client left before its answer (the custom of nginx)."""
@@ -98,7 +109,7 @@ def from_failure(error: BaseException) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, (UsageError, TextError, AudioFileError)):
-        return invalid(in_fields(str(error)))
+        return invalid(error.told(_FIELDS))
     if isinstance(error, GgttsError):
         logger.error("%s", error)
         return server_error(str(error))
@@ -107,22 +118,3 @@ def from_failure(error: BaseException) -> ApiError:
         return server_error("out of memory", HTTPStatus.SERVICE_UNAVAILABLE, "out_of_memory")
     logger.error("internal error", exc_info=error)
     return server_error("internal error: the log of the server says more")
-
-
-_FIELDS = {
-    "--instruct": "instructions",
-    "--speaker": "voice",
-    "--lang": "lang",
-    "--max-new": "max_new_tokens",
-    "--ref-wav": "wav_b64",
-    "--ref-text": "ref_text",
-    "--ref-spk": "spk_b64",
-    "--ref-rvq": "rvq_b64",
-}
-"""The messages of the library name the options of its commands; a client knows fields."""
-_OPTION = re.compile(r"--[a-z]+(?:-[a-z]+)*")
-
-
-def in_fields(message: str) -> str:
-    """Return a message of the library with fields in place of options."""
-    return _OPTION.sub(lambda found: _FIELDS.get(found[0], found[0]), message)

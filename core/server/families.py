@@ -19,6 +19,7 @@ from ..omnivoice.model import OmniVoice
 from ..omnivoice.requests import OmniSpeechRequest
 from ..omnivoice.requests import check_voice as check_omni_voice
 from ..omnivoice.voice import OmniClonedVoice
+from ..parameters import CODES, EMBEDDING, TRANSCRIPT
 from ..qwen.model import QwenTTS
 from ..qwen.requests import DEFAULT_MAX_FRAMES, Sampling, SpeechRequest, check_voice, require_base_model
 from ..qwen.voice import Voice
@@ -165,7 +166,7 @@ class QwenFamily(Family):
     def clone(self, parts: VoiceParts) -> Voice:
         require_base_model(self._model.info)
         if parts.embedding is None:
-            raise UsageError("a voice for Qwen3-TTS needs a speaker embedding (--ref-spk)")
+            raise UsageError(f"a voice for Qwen3-TTS needs a speaker embedding ({EMBEDDING})")
         in_context = parts.codes is not None and parts.text is not None
         voice = Voice(parts.embedding, *((parts.codes, parts.text) if in_context else ()))
         check_voice(voice, self._model.info)
@@ -228,11 +229,11 @@ def family_of(model: Model | Family) -> Family:
 
 def _transcript(text: str | None) -> str:
     if text is None or not text.strip():
-        raise UsageError("a voice for OmniVoice needs --ref-text: what is said in the recording")
+        raise UsageError(f"a voice for OmniVoice needs {TRANSCRIPT}: what is said in the recording")
     return text
 
 
 def _codes(parts: VoiceParts) -> NDArray[np.int32]:
     if parts.codes is None:
-        raise UsageError("a voice for OmniVoice needs the codes of a recording (--ref-rvq)")
+        raise UsageError(f"a voice for OmniVoice needs the codes of a recording ({CODES})")
     return parts.codes

@@ -16,6 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import GgttsError
+from ..parameters import HOST, PORT
 from .connections import BACKLOG, Connection, allow_files
 from .errors import StreamBroken
 
@@ -29,9 +30,9 @@ _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
 )
 _REASONS = {
-    errno.EADDRINUSE: "the port is taken, perhaps by another server: choose one with --port",
-    errno.EACCES: "the system does not allow that port: choose one above 1023 with --port",
-    errno.EADDRNOTAVAIL: "this machine does not have that address: choose one with --host",
+    errno.EADDRINUSE: f"the port is taken, perhaps by another server: choose one with {PORT}",
+    errno.EACCES: f"the system does not allow that port: choose one above 1023 with {PORT}",
+    errno.EADDRNOTAVAIL: f"this machine does not have that address: choose one with {HOST}",
 }
 
 

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from .admission import Admission, Ticket
 from .bodies import client_gone, read_json
 from .encoding import error_event
-from .errors import ApiError, StreamBroken, from_failure, in_fields, server_error
+from .errors import ApiError, StreamBroken, from_failure, server_error
 from .metrics import Metrics
 from .notes import Notes, notes_of
 from .options import ServerOptions
@@ -300,7 +300,7 @@ def _headers(call: SpeechCall, length: int | None) -> list[tuple[bytes, bytes]]:
     if length is not None:
         headers["Content-Length"] = str(length)
     if call.request.warnings:
-        headers["X-GGTTS-Warning"] = "; ".join(map(in_fields, call.request.warnings))
+        headers["X-GGTTS-Warning"] = "; ".join(call.request.warnings)
     return [(name.lower().encode(), _header_value(value)) for name, value in headers.items()]
 
 

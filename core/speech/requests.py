@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..parameters import CODES, TRANSCRIPT
 
 
 def request_fields(options: Mapping[str, Any], kind: type, part: str, usual: Any) -> dict[str, Any]:
@@ -84,7 +85,9 @@ def require_transcript(text: str | None) -> None:
         UsageError: it is blank.
     """
     if text is not None and not text.strip():
-        raise UsageError("the transcript (--ref-text) is empty: it has to be what is said in the recording")
+        raise UsageError(
+            f"the transcript ({TRANSCRIPT}) is empty: it has to be what is said in the recording"
+        )
 
 
 def reference_codes(codes: NDArray[Any]) -> NDArray[np.int32]:
@@ -111,11 +114,11 @@ def require_codes(codes: NDArray[np.int32], codebooks: int, entries: int) -> Non
     """
     if codes.shape[1] != codebooks:
         raise UsageError(
-            f"the reference codes (--ref-rvq) have {codes.shape[1]} codebooks, this model has {codebooks}"
+            f"the reference codes ({CODES}) have {codes.shape[1]} codebooks, this model has {codebooks}"
         )
     lowest, highest = int(codes.min()), int(codes.max())
     if lowest < 0 or highest >= entries:
         raise UsageError(
-            f"the reference codes (--ref-rvq) range from {lowest} to {highest}, "
+            f"the reference codes ({CODES}) range from {lowest} to {highest}, "
             f"this model has codes 0 to {entries - 1}"
         )

@@ -144,7 +144,7 @@ def test_what_is_no_text(
         (("-o", "out.wav", "hello"), "the text comes on standard input"),
         (("-o", "out.xyz"), "no audio format is known"),
         (("--llm-test", CASES / "empty.txt", "--maskgit-test", "-o", "x"), "exclude each other"),
-        (("--llm-test", CASES / "one_word.txt", "-o", "x"), "no input of --llm-test"),
+        (("--llm-test", CASES / "one_word.txt", "-o", "x"), "no input of the language model"),
         (("--maskgit-test", "--srt", CASES / "plain.srt", "-o", "x"), "exclude each other"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ggtts.core.errors import AudioFileError, EngineError, UsageError
+from ggtts.core.parameters import EMBEDDING
 from ggtts.core.server.families import Family, Speaker
 from ggtts.core.server.recordings import Recording
 from ggtts.core.server.voice_parts import VoiceParts
@@ -60,8 +61,8 @@ class HummingFamily(Family):
 
     def resolve(self, text: str, language: str, speaker: Speaker, values: Mapping[str, Any]) -> HummedRequest:
         if language not in ("auto", "english"):
-            raise UsageError(f"unknown language {language!r}: see --lang")
-        warnings = ("--instruct is ignored",) if values.get("instructions") else ()
+            raise UsageError(f"unknown language {language!r}")
+        warnings = ("the instruction is ignored",) if values.get("instructions") else ()
         return HummedRequest(text, values.get("seed", 7), speaker, values, warnings)
 
     def learn(self, recording: Recording, text: str | None) -> VoiceParts:
@@ -72,7 +73,7 @@ class HummingFamily(Family):
 
     def clone(self, parts: VoiceParts) -> VoiceParts:
         if parts.embedding is None or len(parts.embedding) != 4:
-            raise UsageError("a voice for humming needs 4 values (--ref-spk)")
+            raise UsageError(f"a voice for humming needs 4 values ({EMBEDDING})")
         return parts
 
 

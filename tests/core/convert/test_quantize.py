@@ -238,7 +238,7 @@ def test_compat_policy_in_a_file(model: Path, tmp_path: Path) -> None:
 def test_quantised_sources_need_permission(model: Path, tmp_path: Path) -> None:
     source, target = tmp_path / "a.gguf", tmp_path / "b.gguf"
     quantize(model, source, "Q4_0")
-    with pytest.raises(UsageError, match=r"quantised already .*--allow-requantize"):
+    with pytest.raises(UsageError, match=r"quantised already .*; allow_requantize does"):
         quantize(source, target, "Q8_0")
     quantize(source, target, "Q2_K", QuantizeOptions(allow_requantize=True))
     before, after = stored_types(source), stored_types(target)

@@ -258,7 +258,7 @@ def test_stored_codes_are_as_loud_as_the_recording(
     np.testing.assert_array_equal(model.speak("Hello you.", voice=stored, **FAST).samples, expected.samples)
 
     notes_path(path).unlink()
-    with pytest.raises(UsageError, match="--ref-text"):
+    with pytest.raises(UsageError, match="needs text: what the recording says"):
         model.stored_voice(path)
     unknown = model.speak("Hello you.", voice=model.stored_voice(path, voice.text), **FAST)
     np.testing.assert_allclose(unknown.samples * (voice.rms / 0.1), expected.samples, atol=1e-6)

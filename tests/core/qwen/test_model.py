@@ -160,7 +160,7 @@ def test_threads_of_the_engine_change_nothing(open_tiny: Callable[..., QwenTTS],
 
 def test_the_first_speaker_where_that_is_wanted(open_tiny: Callable[..., QwenTTS]) -> None:
     request = replace(REQUEST, speaker=None)
-    with pytest.raises(UsageError, match="needs --speaker"):
+    with pytest.raises(UsageError, match="needs speaker, one of"):
         open_tiny().speak(request)
     assert open_tiny(default_to_first_speaker=True).resolve(request).speaker == "serena"
 

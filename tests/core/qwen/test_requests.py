@@ -51,22 +51,22 @@ def test_a_base_model_has_no_speaker() -> None:
     [
         (CUSTOM, {"speaker": "serina"}, r"unknown speaker 'serina', did you mean serena"),
         (CUSTOM, {"speaker": ""}, "unknown speaker ''"),
-        (CUSTOM, {}, "needs --speaker, one of: serena, Eric"),
+        (CUSTOM, {}, "needs speaker, one of: serena, Eric"),
         (CUSTOM, {"speaker": "serena", "language": "Klingonese"}, "unknown language 'Klingonese'"),
         (CUSTOM, {"speaker": "serena", "language": "en"}, "unknown language 'en'"),
-        (BASE, {"speaker": "serena"}, "--speaker 'serena' needs a custom_voice model; this one is base"),
+        (BASE, {"speaker": "serena"}, "speaker 'serena' needs a custom_voice model; this one is base"),
         (DESIGN, {"speaker": "serena", "instruct": "Warm."}, "this one is voice_design"),
         (
             BASE,
             {"instruct": "Warm."},
-            "--instruct needs a custom_voice or voice_design model; this one is base",
+            "instruct needs a custom_voice or voice_design model; this one is base",
         ),
-        (BASE, {"instruct": ""}, "--instruct needs"),
-        (DESIGN, {}, "needs --instruct"),
-        (DESIGN, {"instruct": " \n"}, "needs --instruct"),
+        (BASE, {"instruct": ""}, "instruct needs"),
+        (DESIGN, {}, "needs instruct"),
+        (DESIGN, {"instruct": " \n"}, "needs instruct"),
         (BASE, {"text": ""}, "nothing to say"),
         (BASE, {"text": " \t\n"}, "nothing to say"),
-        (BASE, {"max_frames": 0}, "--max-new 0"),
+        (BASE, {"max_frames": 0}, "max_frames 0"),
         (BASE, {"sampling": Sampling(top_p=1.5)}, "top-p 1.5"),
         (BASE, {"sampling": Sampling(temperature=math.nan)}, "temperature nan"),
         (BASE, {"sampling": Sampling(sub_temperature=math.inf)}, "temperature inf"),
@@ -109,7 +109,7 @@ def test_a_small_custom_voice_model_ignores_instructions_with_a_warning(
         found = resolve_request(request(speaker="eric", instruct="Softly."), small)
     assert found.instruct is None
     assert len(found.warnings) == 1
-    assert "--instruct is ignored" in found.warnings[0]
+    assert "the instruction is ignored" in found.warnings[0]
     assert caplog.messages == list(found.warnings)
 
 

@@ -69,12 +69,12 @@ def test_any_kind_of_numbers() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ((EMBEDDING, CODES, None), "--ref-rvq needs --ref-text"),
+        ((EMBEDDING, CODES, None), "codes needs text"),
         (
             (EMBEDDING, None, "Hello."),
-            "--ref-text needs the recording it belongs to: --ref-wav, or --ref-rvq",
+            "text needs the recording it belongs to: recording, or codes",
         ),
-        ((EMBEDDING, CODES, " \n"), r"the transcript \(--ref-text\) is empty"),
+        ((EMBEDDING, CODES, " \n"), r"the transcript \(text\) is empty"),
         ((EMBEDDING[None], None, None), r"one vector, not an array of shape \(1, 8\)"),
         ((EMBEDDING[:0], None, None), "one vector"),
         ((np.array([1, np.nan]), None, None), "no NaN"),
@@ -105,9 +105,9 @@ def test_files_keep_every_bit(tmp_path: Path) -> None:
 def test_files_that_do_not_go_together(tmp_path: Path) -> None:
     spk.write(tmp_path / "a.spk", EMBEDDING)
     rvq.write(tmp_path / "a.rvq", np.zeros((2, 16), np.int32))
-    with pytest.raises(UsageError, match="--ref-rvq needs --ref-text"):
+    with pytest.raises(UsageError, match="codes needs text"):
         Voice.load(tmp_path / "a.spk", tmp_path / "a.rvq")
-    with pytest.raises(UsageError, match="--ref-text needs"):
+    with pytest.raises(UsageError, match="text needs"):
         Voice.load(tmp_path / "a.spk", text="Hello.")
     with pytest.raises(UsageError, match="no codes to write"):
         Voice.load(str(tmp_path / "a.spk")).save(tmp_path / "b.spk", tmp_path / "b.rvq")
@@ -186,13 +186,13 @@ def test_stored_parts_are_checked_against_the_model(base: QwenTTS) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, r"needs a recording \(--ref-wav\) or a speaker embedding \(--ref-spk\)"),
-        ({"codes": CODES, "text": "Hi."}, "--ref-rvq needs --ref-spk"),
-        ({"recording": RECORDING, "embedding": EMBEDDING}, "--ref-wav excludes --ref-spk and --ref-rvq"),
-        ({"recording": RECORDING, "codes": CODES, "text": "Hi."}, "--ref-wav excludes"),
-        ({"recording": RECORDING, "text": " "}, "--ref-text.* is empty"),
-        ({"embedding": EMBEDDING, "text": "Hi."}, "--ref-text needs the recording"),
-        ({"embedding": EMBEDDING, "codes": CODES}, "--ref-rvq needs --ref-text"),
+        ({}, r"needs a recording \(recording\) or a speaker embedding \(embedding\)"),
+        ({"codes": CODES, "text": "Hi."}, "codes needs embedding"),
+        ({"recording": RECORDING, "embedding": EMBEDDING}, "recording excludes embedding and codes"),
+        ({"recording": RECORDING, "codes": CODES, "text": "Hi."}, "recording excludes"),
+        ({"recording": RECORDING, "text": " "}, "text.* is empty"),
+        ({"embedding": EMBEDDING, "text": "Hi."}, "text needs the recording"),
+        ({"embedding": EMBEDDING, "codes": CODES}, "codes needs text"),
     ],
 )
 def test_what_does_not_go_together(base: QwenTTS, values: dict[str, Any], message: str) -> None:
@@ -233,11 +233,11 @@ def test_a_base_model_without_a_speaker_encoder(tiny_gguf: Callable[..., Path]) 
 @pytest.mark.parametrize(
     ("voice", "message"),
     [
-        (Voice(EMBEDDING[:4]), r"\(--ref-spk\) has 4 values, this model needs 8"),
-        (Voice(EMBEDDING, CODES[:, :3], "Hi."), r"\(--ref-rvq\) have 3 codebooks, this model has 4"),
+        (Voice(EMBEDDING[:4]), r"\(embedding\) has 4 values, this model needs 8"),
+        (Voice(EMBEDDING, CODES[:, :3], "Hi."), r"\(codes\) have 3 codebooks, this model has 4"),
         (
             Voice(EMBEDDING, CODES + 30, "Hi."),
-            r"\(--ref-rvq\) range from 30 to 41, this model has codes 0 to 39",
+            r"\(codes\) range from 30 to 41, this model has codes 0 to 39",
         ),
         (Voice(EMBEDDING, CODES - 1, "Hi."), "range from -1 to 10"),
     ],
@@ -257,7 +257,7 @@ def test_voices_need_a_base_model(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["custom_voice", "base"])
 def test_a_speaker_and_a_voice_exclude_each_other(kind: str) -> None:
     request = SpeechRequest("Hello.", voice=Voice(EMBEDDING), speaker="serena")
-    with pytest.raises(UsageError, match=r"--speaker and a voice to clone .* exclude each other"):
+    with pytest.raises(UsageError, match=r"speaker and a voice to clone .* exclude each other"):
         resolve_request(request, talker_file(kind))
 
 
