@@ -10,7 +10,7 @@ import click
 
 from ..core.errors import GgttsError, ModelFileError
 from .errors import explain, report, run_and_exit
-from .options import SETTINGS
+from .options import SETTINGS, version_option
 from .progress import byte_progress
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ OUTPUT_TYPES = ("f32", "f16", "bf16", "auto")
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER...]")
 @click.option(
     "--out",
+    metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     default="models",
     show_default=True,
@@ -38,6 +39,7 @@ OUTPUT_TYPES = ("f32", "f16", "bf16", "auto")
     help="Type of matrices; auto keeps what the checkpoint has.",
 )
 @click.option("--force", is_flag=True, help="Write files again that exist.")
+@version_option()
 def command(folders: tuple[Path, ...], out: Path, outtype: str, force: bool) -> None:
     """Convert model FOLDERs, or all of checkpoints/ without any, to GGUF files.
 

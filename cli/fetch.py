@@ -61,6 +61,7 @@ def _target_option(default: str) -> Callable[[Any], Any]:
     return click.option(
         "--dir",
         "target",
+        metavar="DIR",
         type=click.Path(file_okay=False, path_type=Path),
         default=default,
         show_default=True,
@@ -97,11 +98,19 @@ def checkpoints(services: Services | None, variants: tuple[str, ...], target: Pa
 @click.option(
     "--type",
     "kind",
+    metavar="TYPE",
     default="Q8_0",
     show_default=True,
     help="Type of talkers and language models: F32 BF16 Q8_0 Q4_K_M.",
 )
-@click.option("--codec-type", "codec_kind", default="F32", show_default=True, help="Type of the codecs.")
+@click.option(
+    "--codec-type",
+    "codec_kind",
+    metavar="TYPE",
+    default="F32",
+    show_default=True,
+    help="Type of the codecs.",
+)
 @_target_option("models")
 @_list_option()
 @click.pass_obj

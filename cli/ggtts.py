@@ -11,7 +11,7 @@ import click
 
 from ..core.errors import UsageError
 from .errors import run_and_exit
-from .options import device_options, report_options
+from .options import SETTINGS, device_options, report_options
 from .streams import log_to_stderr
 from .tts_server import command as serve
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..core.inspection import Report
 
 NAME = "ggtts"
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 @click.group(NAME, context_settings=SETTINGS, invoke_without_command=True)

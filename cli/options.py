@@ -184,14 +184,19 @@ def report_options(
     return option_group(
         click.option("--quiet", is_flag=True, help="Print nothing but errors."),
         click.option("--verbose", is_flag=True, help=verbose),
-        click.option(
-            "--version",
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_print_version,
-            help="Print the version.",
-        ),
+        version_option(),
+    )
+
+
+def version_option() -> Callable[[Command], Command]:
+    """Add `--version`."""
+    return click.option(
+        "--version",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_print_version,
+        help="Print the version.",
     )
 
 

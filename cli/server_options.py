@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ..core.limits import LONGEST_SECONDS
-from .options import INPUT_FILE, FiniteFloat, Whole, engine_options, option_group
+from .options import INPUT_FILE, FiniteFloat, Whole, engine_options, option_group, version_option
 from .qwen_options import DEFAULT_CODEC_SECONDS
 
 Command = TypeVar("Command", bound=click.Command)
@@ -67,7 +67,7 @@ def server_options() -> Callable[[Any], Any]:
             show_default=True,
             help="How much is logged, to standard error. Texts are only in debug.",
         ),
-        click.version_option(None, "--version", package_name="ggtts", message="%(prog)s %(version)s"),
+        version_option(),
     )
 
 

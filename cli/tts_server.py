@@ -16,7 +16,7 @@ import click
 from ..core.errors import GgttsError, UsageError
 from .errors import run_and_exit
 from .interruption import interruptible
-from .options import SectionedCommand
+from .options import SETTINGS, SectionedCommand
 from .server_options import SECTIONS, Options, server_options, with_environment
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Services:
     NAME,
     cls=SectionedCommand,
     sections=SECTIONS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings=SETTINGS,
 )
 @server_options()
 @click.pass_context
