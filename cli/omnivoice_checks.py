@@ -59,7 +59,7 @@ def check_debug(options: Options) -> None:
 def _check_model_files(options: Options, *, codec: bool = True) -> None:
     if options.model is None and options.codec is None:
         raise UsageError(
-            f"{NAME} has no voice of its own: get the model with ./checkpoints.sh omnivoice and ./convert.py,"
+            f"{NAME} has no voice of its own: get the model with ./models.sh omnivoice,"
             " and name it with --model and --codec"
         )
     if options.model is None:

@@ -104,7 +104,7 @@ def command(context: click.Context, /, **values: Any) -> None:
 def _check(options: Options) -> None:
     if options.model is None:
         raise UsageError(
-            f"{NAME} has no codec of its own: get the model with ./checkpoints.sh omnivoice and ./convert.py,"
+            f"{NAME} has no codec of its own: get the model with ./models.sh omnivoice,"
             " and name its codec with --model"
         )
     options.check()

@@ -159,5 +159,5 @@ def test_without_an_input_the_codec_is_tested(codec: Run) -> None:
 def test_without_a_model_one_line_says_how_to_get_one() -> None:
     result = invoke(command, NAME, None, (), b"")
     assert result.code == 2
-    assert "checkpoints.sh omnivoice" in result.stderr
+    assert "./models.sh omnivoice" in result.stderr
     assert result.stderr.count("\n") == 1

@@ -198,7 +198,7 @@ def test_the_model_is_not_replaced(tts: Run, files: tuple[str | Path, ...], flag
 def test_without_a_model_one_line_says_how_to_get_one() -> None:
     result = invoke(command, NAME, None, ("-o", "out.wav"), "Hello.")
     assert result.code == 2
-    assert "checkpoints.sh omnivoice" in result.stderr
+    assert "./models.sh omnivoice" in result.stderr
     assert result.stderr.count("\n") == 1
     result = invoke(command, NAME, None, ("--codec", CASES / "one_word.txt"), "Hello.")
     assert (result.code, "needs --model" in result.stderr) == (2, True)
