@@ -25,8 +25,8 @@ public:
     int second_begins();
     void second_ends();
 
-    // Whoever uses the first backend over and over says so: in its pauses the second one leaves it its threads.
-    // Calls add up.
+    // Whoever uses the first backend over and over says so: in its pauses the second one leaves it its
+    // threads. Calls add up.
     void begin_sharing();
     void end_sharing();
 
