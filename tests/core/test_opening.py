@@ -25,7 +25,7 @@ def test_a_talker_and_its_codec(tiny_gguf: Gguf) -> None:
     ) as model:
         assert model.info.model_type == "custom_voice"
         assert model.speak("Hello.", speaker="vivian", max_frames=2).frames == 2
-        with pytest.raises(UsageError, match="needs --speaker"):
+        with pytest.raises(UsageError, match="needs speaker, one of"):
             model.resolve("Hello.")
 
 
