@@ -347,5 +347,7 @@ def _instruct(request: SpeechRequest, file: TalkerFile) -> tuple[str | None, tup
             f"{INSTRUCT} needs a custom_voice or voice_design model; this one is {file.model_type}"
         )
     if file.model_size == "0.6b":
-        return None, ("the instruction is ignored: custom_voice models of size 0.6b do not follow instructions",)
+        return None, (
+            "the instruction is ignored: custom_voice models of size 0.6b do not follow instructions",
+        )
     return instruct or None, ()
