@@ -191,7 +191,10 @@ class FrameStage(Stage[NextFrames, None]):
 
         Whoever has heard enough of speech then will not hear what the talker says to it.
         """
-        if not self._talker.works_beside:
+        begins = any(
+            asked.line.frame == 0 for asked in arguments
+        )  # and waits for the codec, which needs the device
+        if begins or not self._talker.works_beside:
             return
         going = [
             (asked, made.embedding, text)
