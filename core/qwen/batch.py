@@ -193,7 +193,7 @@ class FrameStage(Stage[NextFrames, None]):
         """
         begins = any(
             asked.line.frame == 0 for asked in arguments
-        )  # and waits for the codec, which needs the device
+        )  # it waits for the codec, which needs the device
         if begins or not self._talker.works_beside:
             return
         going = [
