@@ -191,9 +191,8 @@ class FrameStage(Stage[NextFrames, None]):
 
         Whoever has heard enough of speech then will not hear what the talker says to it.
         """
-        begins = any(
-            asked.line.frame == 0 for asked in arguments
-        )  # it waits for the codec, which needs the device
+        # An utterance that begins waits for the codec, which needs the device.
+        begins = any(asked.line.frame == 0 for asked in arguments)
         if begins or not self._talker.works_beside:
             return
         going = [
