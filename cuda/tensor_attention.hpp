@@ -98,15 +98,19 @@ GGTTS_ANYWHERE void norm_and_rotate_own(AllLanes &all, const AttentionWeights &w
     rotate_own(all, [](AttentionLane &own) -> Floats & { return own.key; }, with.head_dim);
 }
 
-// Adds the new position to what is known, and keeps it for later ones.
+// Adds the new position to what is known, and keeps it for later ones. No element is assigned to on a
+// condition: that becomes a place computed at run time, for which all of them lie in memory and not in
+// registers.
 template <class AllLanes>
 GGTTS_ANYWHERE void add_position(AllLanes &all, const Head &head, const AttentionWeights &with) {
     all.each([&](int lane, AttentionLane &own) {
 #pragma unroll
         for (int n = 0; n < keys_together; ++n) {
-            if (n == with.position) {
-                own.keys[n] = own.key;
-                own.kept[n] = own.value;
+            const bool is_new = n == with.position;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                own.keys[n].at[i] = is_new ? own.key.at[i] : own.keys[n].at[i];
+                own.kept[n].at[i] = is_new ? own.value.at[i] : own.kept[n].at[i];
             }
         }
         if (head.adds && 4 * lane < with.head_dim) {
