@@ -177,11 +177,12 @@ public:
                     const TensorBuffers &tensor) override {
         use();
         const TensorKernel kernel = find_tensor_kernel(kind);
-        const size_t shared = tensor_bytes(kernel, model.sizes, tensor.columns);
+        const int columns = most_columns_of(tensor);
+        const size_t shared = tensor_bytes(kernel, model.sizes, columns);
         check(cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    static_cast<int>(shared)),
               "shared memory");
-        TensorRooms rooms = kernel.rooms(model.sizes, tensor.columns);
+        TensorRooms rooms = kernel.rooms(model.sizes, columns);
         int64_t tables = table_bytes(model.sizes);
         void *arguments[] = {const_cast<Model *>(&model), const_cast<Buffers *>(&buffers),
                              const_cast<TensorBuffers *>(&tensor), &rooms, &tables};

@@ -99,7 +99,7 @@ private:
 
     template <class Type>
     void run_tensor_frame(const Model &model, const Buffers &buffers, const TensorBuffers &tensor) {
-        const TensorRooms rooms = tensor_rooms<Type>(model.sizes, tensor.columns);
+        const TensorRooms rooms = tensor_rooms<Type>(model.sizes, most_columns_of(tensor));
         EmulatedTensorGrid grid(blocks_, warps_, rooms.lasting(), rooms.size());
         TensorFrame<Type, EmulatedTensorGrid>(grid, model, buffers, tensor, rooms).run();
     }

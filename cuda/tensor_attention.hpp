@@ -16,6 +16,7 @@ struct AttentionLane : FourValues {
     Floats rotation[2];  // cosine and sine of pairs
     Floats keys[keys_together], kept[keys_together];
     Floats partner;
+    float weight;
 };
 
 // What belongs to the model and the position.
@@ -121,10 +122,10 @@ GGTTS_ANYWHERE void add_position(AllLanes &all, const Head &head, const Attentio
     });
 }
 
-// The weights of all positions, in shared memory [keys_together]: as zero as their keys for those to come.
-template <class Warp, class AllLanes>
-GGTTS_ANYWHERE void weigh(const Warp &warp, AllLanes &all, float *weights, const AttentionWeights &with) {
-    const float scale = 1.0F / sqrtf(static_cast<float>(with.head_dim));
+// The weights of all positions, in shared memory [keys_together]: zeros for those to come. Each lane has one.
+template <class AllLanes>
+GGTTS_ANYWHERE void weigh(AllLanes &all, float *weights, const AttentionWeights &with) {
+    const float scale = 1.0F / sqrtf(static_cast<float>(with.head_dim)), lowest = float_of_bits(0xFF800000U);
     all.template sums<keys_together>(
         [](int, const AttentionLane &own, float (&sums)[keys_together]) {
 #pragma unroll
@@ -132,18 +133,30 @@ GGTTS_ANYWHERE void weigh(const Warp &warp, AllLanes &all, float *weights, const
                 sums[n] = dot(own.query, own.keys[n]);
         },
         [&](int n, float sum) { weights[n] = sum * scale; });
-    softmax(warp, weights, with.position + 1);
+    const float highest = all.highest([&](int lane, AttentionLane &own) {
+        own.weight = lane <= with.position ? weights[lane] : lowest;
+        return own.weight;
+    });
+    const float total = all.sum([&](int, AttentionLane &own) {
+        own.weight = expf(own.weight - highest);
+        return own.weight;
+    });
+    all.each([&](int lane, const AttentionLane &own) {
+        if (lane < keys_together)
+            weights[lane] = own.weight / total;
+    });
+    all.meet();
 }
 
 // Attends with `head`: the result is in the values of the lanes (Vaswani et al., "Attention is all you need",
 // 2017, with shared key heads).
-template <class Warp, class AllLanes>
-GGTTS_ANYWHERE void attend_with(const Warp &warp, AllLanes &all, const Head &head, float *weights,
+template <class AllLanes>
+GGTTS_ANYWHERE void attend_with(AllLanes &all, const Head &head, float *weights,
                                 const AttentionWeights &with) {
     all.each([&](int lane, AttentionLane &own) { load_head(lane, own, head, with); });
     norm_and_rotate_own(all, with);
     add_position(all, head, with);
-    weigh(warp, all, weights, with);
+    weigh(all, weights, with);
     all.each([&](int, AttentionLane &own) {
         own.values = {};
 #pragma unroll

@@ -39,6 +39,7 @@ struct Meeting {
 
 struct TensorBuffers {
     int columns;              // that are computed
+    bool together;            // whether the first two positions are, as twice the columns
     SplitActivations entry;   // what enters at a position, where a projection follows
     SplitActivations normed;  // the residual stream, times the weights of the next norm
     SplitActivations attended;
@@ -46,6 +47,10 @@ struct TensorBuffers {
     float *squares;  // [columns][blocks of the width], sums over each block of the residual stream
     Meeting meeting;
 };
+
+// Columns of the two first positions that are computed together, at most: the sums of more would leave little
+// of the first-level cache.
+inline constexpr int most_columns_together = 32;
 
 // How many elements those have.
 struct TensorNeeds {

@@ -306,13 +306,16 @@ GGTTS_ANYWHERE void multiply_piece(const Block &block, const Tiling &tiling, con
         });
 #pragma unroll 1
         for (int index = first; index < count; index += tensor_warps) {
-            const WarpTask next = tasks.at(index + tensor_warps, weights, sums);
-            all.each([&](int lane, TaskLane<Type> &own) {
-                const int existing = index + tensor_warps < count ? columns : 0;
-                load_columns(lane, own.following, next.unit, next.column, existing, x);
-            });
+            const bool more = index + tensor_warps < count;
+            const WarpTask next = more ? tasks.at(index + tensor_warps, weights, sums) : task;
+            if (more) {
+                all.each([&](int lane, TaskLane<Type> &own) {
+                    load_columns(lane, own.following, next.unit, next.column, columns, x);
+                });
+            }
             multiply_task<Type>(all, task, columns);
-            all.each([&](int, TaskLane<Type> &own) { own.columns = own.following; });
+            if (more)
+                all.each([&](int, TaskLane<Type> &own) { own.columns = own.following; });
             task = next;
         }
     });

@@ -52,6 +52,11 @@ TensorRooms tensor_rooms(const Sizes &sizes, int columns) {
             (static_cast<int64_t>(columns) * sizes.width / block_width + 3) / 4 * 4};
 }
 
+// Columns that some phases compute at once.
+inline int most_columns_of(const TensorBuffers &tensor) {
+    return tensor.together ? 2 * tensor.columns : tensor.columns;
+}
+
 // What the blocks that meet need for so many columns.
 inline TensorNeeds tensor_needs(const Sizes &sizes, int columns) {
     const TensorShapes shapes(sizes);

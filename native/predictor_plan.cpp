@@ -364,6 +364,7 @@ void PredictorPlan::start(const Batch &batch) {
     }
     predictor::TensorBuffers tensor = tensor_buffers_;
     tensor.columns = batch.columns;
+    tensor.together = 2 * batch.columns <= std::min(most_tensor_columns_, predictor::most_columns_together);
     machine_->run_tensor(kind_, model_, buffers, tensor);
 }
 

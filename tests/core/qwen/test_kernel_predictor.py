@@ -158,7 +158,10 @@ def many_draws(engine: Engine, path: Path, count: int) -> tuple[np.ndarray, list
 
 
 def test_many_frames_do_not_depend_on_the_batch(engine: Engine, eight_bits: Path) -> None:
-    """From five frames on matrix units multiply, and a frame's bits are the same in any such batch."""
+    """From five frames on matrix units multiply, and a frame's bits are the same in any such batch.
+
+    The first two positions of up to sixteen frames are computed as one, those of seventeen one after the other.
+    """
     plan = eight_bit_plan(engine, eight_bits)
     inputs, draws = many_draws(engine, eight_bits, 17)
     together = plan.expand(inputs, draws, with_logits=True)
