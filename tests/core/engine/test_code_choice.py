@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from ggtts.core.engine.predictor_plan import FrameDraw, choose_code
 from ggtts.core.sampling import Draws, SamplingOptions, TokenSampler
+from support.steady_draws import MARGIN, is_steady
 
 CODEBOOKS = 16
 
@@ -57,6 +60,16 @@ def test_choices(scores: list[float], options: SamplingOptions, seed: int, frame
         return
     expected = TokenSampler(options, Draws(seed, CODEBOOKS)).sample(logits, frame, codebook)
     assert chosen(logits, options, seed, frame, codebook) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(FINE, min_size=2, max_size=64), OPTIONS, st.integers(0, 2**64 - 1), st.randoms())
+def test_steady_choices(scores: list[float], options: SamplingOptions, seed: int, random: Random) -> None:
+    """What tests on a device compare comes to the same code with logits that are rounded in another way."""
+    logits = np.array(scores, np.float32)
+    if options.temperature > 0 and is_steady(logits, options, Draws(seed, CODEBOOKS).uniform(0, 1)):
+        moved = logits + np.array([random.uniform(-1, 1) * MARGIN / 20 for _ in scores], np.float32)
+        assert chosen(moved, options, seed, 0, 1) == chosen(logits, options, seed, 0, 1)
 
 
 @pytest.mark.parametrize("top_p", [0.7, 1.0])
