@@ -25,7 +25,11 @@ def is_steady(logits: np.ndarray, options: SamplingOptions, uniform: float) -> b
     if options.top_p < 1:
         if np.abs(shares - (1 - options.top_p)).min() < MARGIN:
             return False
-        weights[ascending[:-1][shares[:-1] <= 1 - options.top_p]] = 0
+        dropped = int((shares[:-1] <= 1 - options.top_p).sum())
+        last, first = logits[ascending[max(dropped - 1, 0)]], logits[ascending[dropped]]
+        if dropped > 0 and first - last < MARGIN:
+            return False
+        weights[ascending[:dropped]] = 0
     return bool(np.abs(np.cumsum(weights) / weights.sum() - uniform).min() > MARGIN)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -62,14 +60,33 @@ def test_choices(scores: list[float], options: SamplingOptions, seed: int, frame
     assert chosen(logits, options, seed, frame, codebook) == expected
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(FINE, min_size=2, max_size=64), OPTIONS, st.integers(0, 2**64 - 1), st.randoms())
-def test_steady_choices(scores: list[float], options: SamplingOptions, seed: int, random: Random) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        SamplingOptions(do_sample=False),
+        SamplingOptions(temperature=0.9, top_k=50),
+        SamplingOptions(temperature=0.7, top_k=20, top_p=0.6),
+    ],
+)
+def test_steady_choices(options: SamplingOptions) -> None:
     """What tests on a device compare comes to the same code with logits that are rounded in another way."""
-    logits = np.array(scores, np.float32)
-    if options.temperature > 0 and is_steady(logits, options, Draws(seed, CODEBOOKS).uniform(0, 1)):
-        moved = logits + np.array([random.uniform(-1, 1) * MARGIN / 20 for _ in scores], np.float32)
-        assert chosen(moved, options, seed, 0, 1) == chosen(logits, options, seed, 0, 1)
+    random, draws, steady = np.random.default_rng(0), Draws(7, CODEBOOKS), 0
+    for frame in range(200):
+        logits = (3 * random.standard_normal(64)).astype(np.float32)
+        moved = logits + (random.uniform(-1, 1, 64) * MARGIN / 20).astype(np.float32)
+        if is_steady(logits, options, draws.uniform(frame, 1)):
+            steady += 1
+            assert chosen(moved, options, 7, frame, 1) == chosen(logits, options, 7, frame, 1)
+    assert steady > 190
+
+
+def test_unsteady_choices() -> None:
+    equal, middle = np.zeros(4, np.float32), 0.6
+    assert not is_steady(equal, SamplingOptions(do_sample=False), middle)
+    assert not is_steady(equal, SamplingOptions(temperature=1.0, top_k=2), middle)
+    assert not is_steady(equal, SamplingOptions(temperature=1.0, top_k=0, top_p=0.6), middle)
+    assert not is_steady(equal, SamplingOptions(temperature=1.0, top_k=0), 0.5)
+    assert is_steady(equal, SamplingOptions(temperature=1.0, top_k=0), middle)
 
 
 @pytest.mark.parametrize("top_p", [0.7, 1.0])
