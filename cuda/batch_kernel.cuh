@@ -8,6 +8,7 @@
 
 #include "batch_sizes.hpp"
 #include "batch_step.hpp"
+#include "table_copies.cuh"
 
 namespace ggtts::talker::batch {
 
@@ -62,18 +63,6 @@ constexpr GGTTS_EVERYWHERE int table_bytes(const Sizes &sizes) {
                       product_kinds * static_cast<int>(sizeof(Tiling)) +
                       most_columns * static_cast<int>(sizeof(Column));
     return (bytes + 127) / 128 * 128;
-}
-
-template <class Entry>
-__device__ const Entry *copied(const Entry *table, int entries, uint8_t *&room) {
-    auto *copy = reinterpret_cast<uint32_t *>(room);
-    const auto *source = reinterpret_cast<const uint32_t *>(table);
-    const int words = entries * static_cast<int>(sizeof(Entry) / sizeof(uint32_t));
-    for (int i = static_cast<int>(threadIdx.x); i < words; i += static_cast<int>(blockDim.x))
-        copy[i] = source[i];
-    const auto *result = reinterpret_cast<const Entry *>(room);
-    room += entries * sizeof(Entry);
-    return result;
 }
 
 __device__ __forceinline__ BatchTables copied_tables(const Model &model, const BatchStep &step,

@@ -3,17 +3,10 @@
 #include <string>
 
 #include "batch_kernel.cuh"
+#include "cuda_status.hpp"
 
 namespace ggtts::talker::batch {
 namespace {
-
-void check(cudaError_t status, const char *what) {
-    if (status != cudaSuccess) {
-        // An error that is not fatal would be reported again by the next call of somebody else.
-        cudaGetLastError();
-        throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
-    }
-}
 
 BatchKernel kernel_of(WeightKind kind) {
     switch (kind) {

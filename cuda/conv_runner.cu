@@ -4,17 +4,10 @@
 #include <string>
 
 #include "conv_kernels.cuh"
+#include "cuda_status.hpp"
 
 namespace ggtts::conv {
 namespace {
-
-void check(cudaError_t status, const char *what) {
-    if (status != cudaSuccess) {
-        // An error that is not fatal would be reported again by the next call of somebody else.
-        cudaGetLastError();
-        throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
-    }
-}
 
 using Product = void (*)(Pass);
 

@@ -1,19 +1,12 @@
 #include <vector>
 
+#include "cuda_status.hpp"
 #include "kernels.cuh"
 #include "machine.hpp"
 #include "tensor_kernels.cuh"
 
 namespace ggtts::predictor {
 namespace {
-
-void check(cudaError_t status, const char *what) {
-    if (status != cudaSuccess) {
-        // An error that is not fatal would be reported again by the next call of somebody else.
-        cudaGetLastError();
-        throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
-    }
-}
 
 Kernel find_kernel(WeightKind kind, int columns) {
     switch (kind) {

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include "cuda_grid.cuh"
+#include "table_copies.cuh"
 #include "talker_step.hpp"
 
 namespace ggtts::talker {
@@ -137,18 +138,6 @@ constexpr GGTTS_EVERYWHERE int table_bytes(const Sizes &sizes) {
 constexpr GGTTS_EVERYWHERE int fixed_bytes(const Sizes &sizes, int blocks) {
     return predictor::reserved_floats * static_cast<int>(sizeof(float)) + table_bytes(sizes) +
            Room(sizes, blocks, step_warps).end * static_cast<int>(sizeof(float));
-}
-
-template <class Entry>
-__device__ const Entry *copied(const Entry *table, int entries, uint8_t *&room) {
-    auto *copy = reinterpret_cast<uint32_t *>(room);
-    const auto *source = reinterpret_cast<const uint32_t *>(table);
-    const int words = entries * static_cast<int>(sizeof(Entry) / sizeof(uint32_t));
-    for (int i = static_cast<int>(threadIdx.x); i < words; i += static_cast<int>(blockDim.x))
-        copy[i] = source[i];
-    const auto *result = reinterpret_cast<const Entry *>(room);
-    room += entries * sizeof(Entry);
-    return result;
 }
 
 // The weights of the warp that asks.

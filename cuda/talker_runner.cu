@@ -3,18 +3,11 @@
 #include <algorithm>
 #include <string>
 
+#include "cuda_status.hpp"
 #include "talker_kernel.cuh"
 
 namespace ggtts::talker {
 namespace {
-
-void check(cudaError_t status, const char *what) {
-    if (status != cudaSuccess) {
-        // An error that is not fatal would be reported again by the next call of somebody else.
-        cudaGetLastError();
-        throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
-    }
-}
 
 const void *kernel_of(WeightKind kind) {
     switch (kind) {

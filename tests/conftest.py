@@ -52,9 +52,8 @@ def _tell_device(device: str) -> None:
         os.environ["GGTTS_TEST_DEVICE"] = device
     if device != "cpu":
         os.environ.setdefault("GGTTS_EXACT", "1")
-    if (
-        os.environ.get("GGTTS_EXACT") == "1"
-    ):  # read when a library starts, which a test of the usual arithmetic may do
+    if os.environ.get("GGTTS_EXACT") == "1":
+        # Read when a library starts, which the first test of a worker may do with the usual arithmetic.
         from ggtts.core.engine.engine import KEEPING_ALL_BITS
 
         os.environ.update(KEEPING_ALL_BITS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,3 +194,34 @@ def test_memory_is_given_back(decoder: CodecDecoder) -> None:
     batch.clear()
     with batch.stream() as stream:
         assert same(stream(codes_of(1)[:2]), decoder.decode(codes_of(1)[:2]))
+
+
+def test_many_streams_and_those_that_begin_go_first(
+    decoder: CodecDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU the frames of others would leave them the gaps only, and somebody waits for the first samples."""
+    taken: list[str] = []
+    run = DecoderLanes._decode
+
+    @contextmanager
+    def noted(self: Engine) -> Iterator[None]:
+        taken.append("taken")
+        yield
+        taken.append("left")
+
+    def decoded(self: DecoderLanes, *arguments: Any) -> np.ndarray:
+        taken.append("run")
+        return run(self, *arguments)
+
+    monkeypatch.setattr(Engine, "right_of_way", noted)
+    monkeypatch.setattr(DecoderLanes, "_decode", decoded)
+    batch = CodecBatch(decoder, 2)
+    with batch.stream() as first:
+        batch.decode([first], [codes_of(0)[:1]])
+        batch.decode([first], [codes_of(0)[1:2]])  # alone, it fits between frames
+        assert taken == ["taken", "run", "left", "run"]
+        taken.clear()
+        with batch.stream() as second:
+            for frame in (2, 3):
+                batch.decode([first, second], [codes_of(0)[frame : frame + 1]] * 2)
+    assert taken == ["taken", "run", "left"] * 2
