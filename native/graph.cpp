@@ -223,9 +223,10 @@ Tensor Graph::input(const std::string &name, const std::vector<int64_t> &shape, 
     const ggml_type parsed = parse_type(type);
     if (ggml_is_quantized(parsed))
         throw std::invalid_argument("an input cannot be " + type);
-    ggml_tensor *raw = parsed == GGML_TYPE_F16 ? new_mask(context_->room(), shape)
-                                               : ggml_new_tensor(context_->room(), parsed,
-                                                                 static_cast<int>(shape.size()), shape.data());
+    ggml_tensor *raw =
+        parsed == GGML_TYPE_F16
+            ? new_mask(context_->room(), shape)
+            : ggml_new_tensor(context_->room(), parsed, static_cast<int>(shape.size()), shape.data());
     ggml_set_name(raw, name.substr(0, GGML_MAX_NAME - 1).c_str());
     ggml_set_input(raw->view_src != nullptr ? raw->view_src : raw);
     const Tensor tensor{raw, context_, nullptr, false};
