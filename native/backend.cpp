@@ -145,8 +145,9 @@ Backend::Backend(const Options &options)
     }
 }
 
-// NVIDIA's library is told in the environment to keep all bits (core/engine/engine.py), but not every handle of
-// it obeys when threads and processes open theirs at once: 4 of 10 first ones did not. So each has to show it.
+// NVIDIA's library is told in the environment to keep all bits (core/engine/engine.py), but not every handle
+// of it obeys when threads and processes open theirs at once: 4 of 10 first ones did not. So each has to show
+// it.
 void Backend::start_device() {
     constexpr int most_attempts = 10;
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
@@ -156,7 +157,8 @@ void Backend::start_device() {
         if (!exact_ || ggtts::keeps_all_bits(backend_.get()))
             return;
     }
-    throw DeviceError("device '" + info().name + "' rounds float32 products, although it is to keep all bits");
+    throw DeviceError("device '" + info().name +
+                      "' rounds float32 products, although it is to keep all bits");
 }
 
 // Its idle threads do not poll: they would do so beside those of the first one.
