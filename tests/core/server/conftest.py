@@ -150,6 +150,7 @@ def online(family: Family, grace: float = 5, **options: Any) -> Iterator[Online]
     listener = listen("127.0.0.1", 0)
     host, port = address_of(listener).removeprefix("http://").split(":")
     runner = make_server(server.app, grace)
+    runner.config.loop = "asyncio"  # the time of other loops cannot be put forward
     thread = threading.Thread(target=runner.run, args=([listener],), daemon=True)
     thread.start()
     try:
