@@ -145,9 +145,9 @@ Backend::Backend(const Options &options)
     }
 }
 
-// NVIDIA's library is told in the environment to keep all bits (core/engine/engine.py), but some handles of it
-// do not obey, as if it depended on what their memory had held before. So each has to show that it does. Those
-// that do not are kept until there is one that does, and so has its memory elsewhere.
+// NVIDIA's library is told in the environment to keep all bits (core/engine/engine.py), but some handles of
+// it do not obey, as if it depended on what their memory had held before. So each has to show that it does.
+// Those that do not are kept until there is one that does, and so has its memory elsewhere.
 void Backend::start_device() {
     constexpr int most_attempts = 32;
     std::vector<ggml_backend_ptr> disobedient;
@@ -159,7 +159,8 @@ void Backend::start_device() {
             return;
         disobedient.push_back(std::move(backend_));
     }
-    throw DeviceError("device '" + info().name + "' rounds float32 products, although it is to keep all bits");
+    throw DeviceError("device '" + info().name +
+                      "' rounds float32 products, although it is to keep all bits");
 }
 
 // Its idle threads do not poll: they would do so beside those of the first one.
