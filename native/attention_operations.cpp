@@ -60,8 +60,8 @@ void check_mask(const Tensor &mask, const Tensor &q, const Tensor &k, int64_t qu
     const size_t read = static_cast<size_t>(slots - 1) * raw->nb[3] +
                         static_cast<size_t>(queries + mask_rows_behind) * raw->nb[1];
     if (raw->view_offs + read > ggml_nbytes(whole)) {
-        refuse("flash_attention", "mask " + describe(mask) + " without " + std::to_string(mask_rows_behind) +
-                                      " rows behind it");
+        refuse("flash_attention",
+               "mask " + describe(mask) + " without " + std::to_string(mask_rows_behind) + " rows behind it");
     }
 }
 
