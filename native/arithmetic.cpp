@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "backend.hpp"
+#include "exactness.hpp"
 #include "operands.hpp"
 
 namespace ggtts {
@@ -22,10 +23,6 @@ Tensor binary(const char *operation, BinaryFunction function, const Tensor &a, c
     const Tensor left = with_rows(a), right = b.raw->ne[0] == 1 ? dense(b) : with_rows(b);
     return node(graph, function(graph->room(), left.raw, right.raw));
 }
-
-// GGML multiplies float32 with few columns on tensor cores, rounded to TF32. From this number on it leaves
-// the product to a library that can be told not to.
-constexpr int64_t columns_without_rounding = 17;
 
 // GGML's Vulkan backend takes matrices that lie apart for neighbours, rounds to float16 what it puts in line
 // itself, and adds up in float16 whatever the type.

@@ -49,6 +49,22 @@ void check_attention(const char *operation, const Tensor &q, const Tensor &k, co
     }
 }
 
+// GGML looks for keys that nobody sees: for all rows of a tile of queries, though there may be fewer, and in
+// the mask of each slot, though one may serve all. So each slot has to have a mask, with memory behind it.
+void check_mask(const Tensor &mask, const Tensor &q, const Tensor &k, int64_t queries) {
+    const int64_t slots = k.raw->ne[3];
+    const ggml_tensor *raw = mask.raw;
+    if (raw->ne[0] != k.raw->ne[1] || raw->ne[1] != queries || raw->ne[2] != 1 || raw->ne[3] != slots)
+        refuse("flash_attention", "mask " + describe(mask) + " for " + describe(q) + " and " + describe(k));
+    const ggml_tensor *whole = raw->view_src != nullptr ? raw->view_src : raw;
+    const size_t read = static_cast<size_t>(slots - 1) * raw->nb[3] +
+                        static_cast<size_t>(queries + mask_rows_behind) * raw->nb[1];
+    if (raw->view_offs + read > ggml_nbytes(whole)) {
+        refuse("flash_attention", "mask " + describe(mask) + " without " + std::to_string(mask_rows_behind) +
+                                      " rows behind it");
+    }
+}
+
 }  // namespace
 
 Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const Tensor *mask, float scale) {
@@ -59,11 +75,8 @@ Tensor flash_attention(const Tensor &q, const Tensor &k, const Tensor &v, const 
     ggml_tensor *hidden = nullptr;
     if (mask != nullptr) {
         require_type("flash_attention", *mask, GGML_TYPE_F16);
-        hidden = dense(*mask).raw;
-        if (hidden->ne[0] != k.raw->ne[1] || hidden->ne[1] < queries || slots % hidden->ne[3] != 0) {
-            refuse("flash_attention",
-                   "mask " + describe(*mask) + " for " + describe(q) + " and " + describe(k));
-        }
+        check_mask(*mask, q, k, queries);
+        hidden = mask->raw;
     }
     const Tensor by_slot = slots == 1 ? q : reshape(q, {q.raw->ne[0], q.raw->ne[1], queries, slots});
     const Tensor by_head = permute(by_slot, {0, 2, 1, 3});

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "errors.hpp"
+#include "exactness.hpp"
 #include "logging.hpp"
 
 namespace ggtts {
@@ -138,9 +139,7 @@ Backend::Backend(const Options &options)
     if (threads_ < 1)
         throw std::invalid_argument("threads must be at least 1, not " + std::to_string(threads_));
     const GuardedCalls guarded(device_);
-    backend_ = own(device_, ggml_backend_dev_init(device_, nullptr));
-    if (!backend_)
-        throw DeviceError("device '" + info().name + "' did not start");
+    start_device();
     is_cpu_ = ggml_backend_dev_type(device_) == GGML_BACKEND_DEVICE_TYPE_CPU;
     scratch_.emplace(device_, default_buffer_type(), !has_own_operations());
     // Most of GGML's operations abort on Vulkan with operands that do not begin where the device can bind
@@ -157,6 +156,22 @@ Backend::Backend(const Options &options)
         for (; types != nullptr && *types != nullptr; ++types)
             matrix_buffer_types_.push_back(*types);
     }
+}
+
+// NVIDIA's library is told in the environment to keep all bits (core/engine/engine.py), but not every handle
+// of it obeys when threads and processes open theirs at once: 4 of 10 first ones did not. So each has to show
+// it.
+void Backend::start_device() {
+    constexpr int most_attempts = 10;
+    for (int attempt = 0; attempt < most_attempts; ++attempt) {
+        backend_ = own(device_, ggml_backend_dev_init(device_, nullptr));
+        if (!backend_)
+            throw DeviceError("device '" + info().name + "' did not start");
+        if (!exact_ || ggtts::keeps_all_bits(backend_.get()))
+            return;
+    }
+    throw DeviceError("device '" + info().name +
+                      "' rounds float32 products, although it is to keep all bits");
 }
 
 // Its idle threads do not poll: they would do so beside those of the first one.
@@ -275,6 +290,12 @@ Backend::~Backend() {
         if (pool != nullptr && free_pool != nullptr)
             free_pool(pool);
     }
+}
+
+bool Backend::keeps_all_bits(ggml_type type) {
+    std::lock_guard lock(turn_);
+    const GuardedCalls calls = guarded();
+    return ggtts::keeps_all_bits(backend_.get(), type);
 }
 
 DeviceInfo Backend::info() const {

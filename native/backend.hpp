@@ -72,6 +72,8 @@ public:
     bool is_stock() const { return stock_; }
     // Whether float32 products keep all their bits, at the cost of speed; GPUs round them to TF32 otherwise.
     bool exact() const { return exact_; }
+    // Whether it does so, whatever was wanted.
+    bool keeps_all_bits(ggml_type type);
     int threads() const { return threads_; }
     // Its number in the CUDA runtime; nothing for other devices.
     std::optional<int> cuda_index() const;
@@ -119,6 +121,7 @@ private:
         bool exact, stock;
     };
     explicit Backend(const Options &options);
+    void start_device();
     ggml_threadpool *pool_of(int threads);
     void use_threads(int threads);
     std::shared_ptr<ThreadShare> thread_share() const;

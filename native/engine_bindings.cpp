@@ -276,7 +276,15 @@ void bind_backends(nb::module_ &m) {
         .def_prop_ro("info", &Backend::info)
         .def_prop_ro("has_own_operations", &Backend::has_own_operations)
         .def_prop_ro("threads", &Backend::threads)
-        .def_prop_ro("features", &Backend::features);
+        .def_prop_ro("features", &Backend::features)
+        .def(
+            "keeps_all_bits",
+            [](Backend &backend, const std::string &type) {
+                return backend.keeps_all_bits(parse_type(type));
+            },
+            "dtype"_a = "f32", waits,
+            "Compute a product with weights of that type, and tell whether all bits of its float32 factors "
+            "were kept.");
 }
 
 using Rows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;

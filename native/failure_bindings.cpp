@@ -40,9 +40,8 @@ void give_up(Backend &backend, std::vector<std::string> errors, bool guarded) {
     std::optional<GuardedCalls> guard;
     if (guarded)
         guard.emplace(backend.device(), backend.handle());
-    const auto buffer =
-        own(backend.device(),
-            ggml_backend_alloc_ctx_tensors_from_buft(descriptions.get(), backend.default_buffer_type()));
+    const auto buffer = own(backend.device(), ggml_backend_alloc_ctx_tensors_from_buft(
+                                                  descriptions.get(), backend.default_buffer_type()));
     backend.start(graph);
 }
 
@@ -52,9 +51,10 @@ void bind_failures(nb::module_ &module) {
     catch_failures_of_ggml();
     nb::exception<FileError>(module, "FileError", PyExc_RuntimeError);
     nb::exception<DeviceError>(module, "DeviceError", PyExc_RuntimeError);
-    module.def("give_up", &give_up, "backend"_a, "errors"_a, "guarded"_a = true,
-               nb::call_guard<nb::gil_scoped_release>(),
-               "Run an operation in which GGML logs some errors and gives up, on one thread of the CPU: for tests.");
+    module.def(
+        "give_up", &give_up, "backend"_a, "errors"_a, "guarded"_a = true,
+        nb::call_guard<nb::gil_scoped_release>(),
+        "Run an operation in which GGML logs some errors and gives up, on one thread of the CPU: for tests.");
 }
 
 }  // namespace ggtts

@@ -116,8 +116,7 @@ bool has_failed(ggml_backend_dev_t device) {
 
 std::string memory_advice(ggml_backend_dev_t device) {
     const std::string advice = "take a smaller model or a quantised file";
-    const bool is_cpu =
-        device == nullptr || ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU;
+    const bool is_cpu = device == nullptr || ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU;
     return advice + (is_cpu ? "" : ", or the CPU (--device cpu)");
 }
 
@@ -142,8 +141,7 @@ void GuardedCalls::fail(const LastWords &words) {
                           memory_advice(device_));
     }
     // Assertions leave the CPU's memory, which is all that it has, as it was.
-    const bool is_cpu =
-        device_ != nullptr && ggml_backend_dev_type(device_) == GGML_BACKEND_DEVICE_TYPE_CPU;
+    const bool is_cpu = device_ != nullptr && ggml_backend_dev_type(device_) == GGML_BACKEND_DEVICE_TYPE_CPU;
     if (device_ != nullptr && (words.from_driver || !is_cpu))
         remember_failure(device_, words.what);
     throw DeviceError(begin + words.whole());

@@ -25,14 +25,15 @@ bool has_failed(ggml_backend_dev_t device);
 // What to do about a device that is too small.
 std::string memory_advice(ggml_backend_dev_t device);
 
-// While there is one, calls into GGML by this thread throw DeviceError when GGML gives up. Out of memory is no
-// end: the device goes on with what fits. After all else it is failed for good.
+// While there is one, calls into GGML by this thread throw DeviceError when GGML gives up. Out of memory is
+// no end: the device goes on with what fits. After all else it is failed for good.
 //
 // Not where GGML computes in several threads, nor in destructors: see UnguardedCalls.
 class GuardedCalls {
 public:
-    // The device may be null, for calls that concern none. With a backend, whose turn the caller has, it is found
-    // out after a lack of memory whether it still works. Throws DeviceError when the device has failed before.
+    // The device may be null, for calls that concern none. With a backend, whose turn the caller has, it is
+    // found out after a lack of memory whether it still works. Throws DeviceError when the device has failed
+    // before.
     explicit GuardedCalls(ggml_backend_dev_t device, ggml_backend_t backend = nullptr);
     ~GuardedCalls();
     GuardedCalls(const GuardedCalls &) = delete;
@@ -50,8 +51,8 @@ private:
     bool lacked_memory_ = false;
 };
 
-// While there is one, the process ends when GGML gives up in this thread: threads that wait for this one would
-// wait for ever, and a destructor must not throw.
+// While there is one, the process ends when GGML gives up in this thread: threads that wait for this one
+// would wait for ever, and a destructor must not throw.
 class UnguardedCalls {
 public:
     UnguardedCalls();

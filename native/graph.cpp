@@ -1,5 +1,6 @@
 #include "graph.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 
@@ -48,6 +49,17 @@ size_t needed_bytes(const Backend &backend, ggml_cgraph *graph) {
     if (plan)
         ggml_gallocr_reserve_n_size(plan.get(), graph, nullptr, nullptr, &bytes);
     return bytes;
+}
+
+// An input with the rows behind it that flash attention wants of a mask.
+ggml_tensor *new_mask(ggml_context *room, const std::vector<int64_t> &shape) {
+    Shape sizes{1, 1, 1, 1};
+    std::copy(shape.begin(), shape.end(), sizes.begin());
+    const int64_t rows = sizes[1] * sizes[2] * sizes[3];
+    ggml_tensor *all = ggml_new_tensor_2d(room, GGML_TYPE_F16, sizes[0], rows + mask_rows_behind);
+    const size_t row = all->nb[1], matrix = row * static_cast<size_t>(sizes[1]);
+    return ggml_view_4d(room, all, sizes[0], sizes[1], sizes[2], sizes[3], row, matrix,
+                        matrix * static_cast<size_t>(sizes[2]), 0);
 }
 
 }  // namespace
@@ -215,9 +227,11 @@ Tensor Graph::input(const std::string &name, const std::vector<int64_t> &shape, 
     if (ggml_is_quantized(parsed))
         throw std::invalid_argument("an input cannot be " + type);
     ggml_tensor *raw =
-        ggml_new_tensor(context_->room(), parsed, static_cast<int>(shape.size()), shape.data());
+        parsed == GGML_TYPE_F16
+            ? new_mask(context_->room(), shape)
+            : ggml_new_tensor(context_->room(), parsed, static_cast<int>(shape.size()), shape.data());
     ggml_set_name(raw, name.substr(0, GGML_MAX_NAME - 1).c_str());
-    ggml_set_input(raw);
+    ggml_set_input(raw->view_src != nullptr ? raw->view_src : raw);
     const Tensor tensor{raw, context_, nullptr, false};
     inputs_.emplace(name, tensor);
     return tensor;
@@ -281,8 +295,8 @@ State::State(std::shared_ptr<Backend> backend, const Layout &layout) : backend_(
     }
     const ErrorsAre level(LogLevel::info);
     const GuardedCalls guarded(backend_->device());
-    buffer_ = own(backend_->device(), ggml_backend_alloc_ctx_tensors_from_buft(
-                                          context_->get(), backend_->default_buffer_type()));
+    buffer_ = own(backend_->device(),
+                  ggml_backend_alloc_ctx_tensors_from_buft(context_->get(), backend_->default_buffer_type()));
     if (!buffer_) {
         size_t needed = 0;
         for (const auto &entry : tensors_)

@@ -111,8 +111,8 @@ bool is_error_of_driver(const std::string &line) {
 
 std::vector<std::string> take_last_errors() {
     std::vector<Line> kept = std::exchange(kept_errors, {});
-    const auto first = std::find_if(kept.rbegin(), kept.rend(),
-                                    [](const Line &line) { return !is_detail(line.text); });
+    const auto first =
+        std::find_if(kept.rbegin(), kept.rend(), [](const Line &line) { return !is_detail(line.text); });
     const auto begin = first == kept.rend() ? kept.begin() : std::prev(first.base());
     std::for_each(kept.begin(), begin, tell);
     std::vector<std::string> last;

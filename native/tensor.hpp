@@ -38,6 +38,9 @@ using Shape = std::array<int64_t, 4>;
 // What one operation may add to a graph: its node, and the copies and views around it.
 inline constexpr size_t tensors_per_operation = 4;
 
+// Rows of a mask that GGML may read behind the last one: it takes queries in tiles, of up to 64.
+inline constexpr int64_t mask_rows_behind = 63;
+
 // The tensors of one graph under construction, and everything they refer to.
 class GraphContext {
 public:

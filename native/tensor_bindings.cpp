@@ -139,8 +139,10 @@ void bind_tensors(nb::module_ &m) {
              "self with `values` written at rows `ids`: read self through it.")
         .def("rope", &rope, "positions"_a, "dimensions"_a, "theta"_a,
              "Rotary embedding over half-split pairs.")
-        .def("flash_attention", &flash_attention, "keys"_a, "values"_a, "mask"_a.none(), "scale"_a,
-             "Without a mask every query sees every key.")
+        .def(
+            "flash_attention", &flash_attention, "keys"_a, "values"_a, "mask"_a.none(), "scale"_a,
+            "mask f16 [positions, queries of a slot, 1, slots], an input or a `Graph.kept_mask`. Without one "
+            "every query sees every key.")
         .def("attention", &attention, "keys"_a, "values"_a, "positions"_a, "scale"_a, "window"_a = 0,
              "causal"_a = true, "slots"_a.none() = nb::none(),
              "Keys [head_dim, positions, kv_heads, slots]: queries of sequence n read slot n, or slots[n].");
@@ -164,6 +166,7 @@ void bind_tensors(nb::module_ &m) {
     tensor.def("affine_layer_norm", &affine_layer_norm, "weight"_a, "bias"_a, "epsilon"_a,
                "instruction_set"_a = "best", "Over dimension 0, times the weight, plus the bias.");
     m.def("matmul", &matmul, "weights"_a, "inputs"_a, "weights [k, m] x inputs [k, n] -> [m, n].");
+    m.attr("MASK_ROWS_BEHIND") = mask_rows_behind;
 }
 
 }  // namespace ggtts

@@ -231,9 +231,8 @@ void Weights::map_in_place(const Pending &pending) {
     if (!mapped_buffer_) {
         const MappedFile &mapping = file_->mapping();
         // GGML does not write to weights: the constness of the mapping is only lost in its signature.
-        mapped_buffer_ = own(
-            backend_->device(),
-            ggml_backend_cpu_buffer_from_ptr(const_cast<uint8_t *>(mapping.data()), mapping.size()));
+        mapped_buffer_ = own(backend_->device(), ggml_backend_cpu_buffer_from_ptr(
+                                                     const_cast<uint8_t *>(mapping.data()), mapping.size()));
         if (!mapped_buffer_)
             throw DeviceError(file_->path() + ": the mapped file cannot be used as a buffer");
         ggml_backend_buffer_set_usage(mapped_buffer_.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);

@@ -109,6 +109,11 @@ class Backend:
     @property
     def features(self) -> list[str]: ...
 
+    def keeps_all_bits(self, dtype: str = 'f32') -> bool:
+        """
+        Compute a product with weights of that type, and tell whether all bits of its float32 factors were kept.
+        """
+
 def quantize_rows(values: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], dtype: str, importance: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> NDArray:
     """
     float32 [rows, width] as bytes of `dtype`, by GGML's reference quantisation. Releases the GIL.
@@ -373,7 +378,9 @@ class Tensor:
         """Rotary embedding over half-split pairs."""
 
     def flash_attention(self, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-        """Without a mask every query sees every key."""
+        """
+        mask f16 [positions, queries of a slot, 1, slots], an input or a `Graph.kept_mask`. Without one every query sees every key.
+        """
 
     def attention(self, keys: Tensor, values: Tensor, positions: Tensor, scale: float, window: int = 0, causal: bool = True, slots: Tensor | None = None) -> Tensor:
         """
@@ -395,6 +402,8 @@ class Tensor:
 
 def matmul(weights: Tensor, inputs: Tensor) -> Tensor:
     """weights [k, m] x inputs [k, n] -> [m, n]."""
+
+MASK_ROWS_BEHIND: int = 63
 
 class Program:
     """A graph allocated once and run many times."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ggtts import _native
 
 from .failures import native_failures
@@ -27,6 +30,25 @@ class Graph:
     def input(self, name: str, shape: Sequence[int], dtype: str = "f32") -> _native.Tensor:
         """A tensor whose values are given at every run, as the keyword argument `name` of the program."""
         return self._graph.input(name, list(shape), dtype)
+
+    def kept_mask(self, values: NDArray[np.float16]) -> _native.Tensor:
+        """A mask that is the same in every run, [keys, queries, 1, slots], and that flash attention can read.
+
+        GGML's kernels read more rows than there are queries, as they do of an input of float16. What these hold
+        changes nothing, but they have to be there.
+
+        Args:
+            values: [slots, queries, keys], or [queries, keys] where there is one slot.
+
+        Raises:
+            EngineError: the device has not enough memory.
+        """
+        slots, (queries, keys) = 1 if values.ndim == 2 else len(values), values.shape[-2:]
+        rows = values.reshape(slots * queries, keys)
+        behind = np.zeros((_native.MASK_ROWS_BEHIND, keys), np.float16)
+        state = self.engine.state({"mask": ((keys, len(rows) + len(behind)), "f16")})
+        state.write("mask", np.concatenate([rows, behind]))
+        return self.use(state["mask"]).slice(1, 0, len(rows)).reshape(keys, queries, 1, slots)
 
     def use(self, leaf: _native.Tensor) -> _native.Tensor:
         """A weight or a piece of state as a member of this graph: needed where no other operand belongs to one."""

@@ -145,15 +145,12 @@ class KVCache:
         """Return a view for tokens that always stand at positions start, start + 1, ...: it needs no `feed`."""
         visible = self._visible_among(start + tokens)
         places = np.arange(start, start + tokens, dtype=np.int32)
-        layout: dict[str, tuple[tuple[int, ...], str]] = {"places": ((tokens,), "i32")}
-        if self._masked:
-            layout["mask"] = ((visible, tokens), "f16")
-        constants = self._engine.state(layout)
+        constants = self._engine.state({"places": ((tokens,), "i32")})
         constants.write("places", places)
+        mask = None
         if self._masked:
-            constants.write("mask", mask_values(places, visible, self._config.window))
-        sight = Sight(constants["places"], constants["mask"] if self._masked else None)
-        return CacheView(self._state, sight.places, sight, visible)
+            mask = graph.kept_mask(mask_values(places, visible, self._config.window))
+        return CacheView(self._state, constants["places"], Sight(constants["places"], mask), visible)
 
     def prompt_view(self, graph: Graph, positions: int) -> PromptSlotsView:
         """Return the cache inside `graph`, to begin its sequence with so many positions.

@@ -21,7 +21,7 @@ class PromptSight:
     """Every query sees the positions of its own prompt up to its own one.
 
     Attributes:
-        mask: f16 [positions, positions], the same for all prompts.
+        mask: f16 [positions, positions, 1, prompts], the same for all prompts.
     """
 
     mask: Tensor
@@ -87,14 +87,12 @@ class PromptSlotsView:
     ) -> None:
         """The graph gains the input "rows", which `prompt_rows` fills."""
         places = np.arange(positions, dtype=np.int32)
-        constants = engine.state(
-            {"places": ((prompts * positions,), "i32"), "mask": ((positions, positions), "f16")}
-        )
+        constants = engine.state({"places": ((prompts * positions,), "i32")})
         constants.write("places", np.tile(places, prompts))
-        constants.write("mask", mask_values(places, positions, config.window))
+        mask = mask_values(places, positions, config.window)
         self.positions = graph.use(constants["places"])
         self._graph, self._state, self._prompts = graph, state, prompts
-        self._sight = PromptSight(graph.use(constants["mask"]))
+        self._sight = PromptSight(graph.kept_mask(np.broadcast_to(mask, (prompts, *mask.shape))))
         self._rows = graph.input("rows", (prompts * positions * config.kv_heads,), "i32")
 
     def layer(self, index: int) -> PromptLayer:

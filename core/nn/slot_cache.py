@@ -303,16 +303,11 @@ class SlotCache:
         """Return the first slots for tokens that always stand at start, start + 1, ... in each: it needs no feed."""
         places = np.tile(np.arange(start, start + tokens, dtype=np.int32), (slots, 1))
         visible = self._visible(start + tokens)
-        layout: dict[str, tuple[tuple[int, ...], str]] = {"places": ((slots * tokens,), "i32")}
-        if self._masked:
-            layout["mask"] = ((visible, tokens, 1, slots), "f16")
-        constants = self._engine.state(layout)
+        constants = self._engine.state({"places": ((slots * tokens,), "i32")})
         constants.write("places", places.reshape(-1))
-        if self._masked:
-            constants.write("mask", self._mask(places, visible))
         positions = graph.use(constants["places"])
-        sight = Sight(positions, graph.use(constants["mask"]) if self._masked else None)
-        return SlotsView(graph, self.state, slots, positions, sight, visible)
+        mask = graph.kept_mask(self._mask(places, visible)[:, 0]) if self._masked else None
+        return SlotsView(graph, self.state, slots, positions, Sight(positions, mask), visible)
 
     def _names(self) -> list[str]:
         return [f"{part}.{layer}" for layer in range(self._config.layers) for part in ("keys", "values")]

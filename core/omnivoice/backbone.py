@@ -69,7 +69,7 @@ class Sequences:
     def memory(self, graph: Graph, kind: AttentionKind) -> JoinedSequences:
         """Add the inputs of these sequences to a graph; the fused attention is told their lengths."""
         if kind is AttentionKind.FLASH:
-            return JoinedSequences(self._flash_parts(graph.engine))
+            return JoinedSequences(self._flash_parts(graph))
         parts = []
         for index, length in enumerate(self.lengths):
             count = graph.input(f"count{index}", (1,), "i32") if self._counted(index, kind) else None
@@ -89,14 +89,18 @@ class Sequences:
         positions = [np.arange(length, dtype=np.int32) for length in self.lengths]
         return values | {"positions": np.concatenate(positions)}
 
-    def _flash_parts(self, engine: Engine) -> list[Part]:
+    def _flash_parts(self, graph: Graph) -> list[Part]:
         """Biases stay on the device: they are the same in every run, and large."""
         biases = [self._bias(index) for index in range(len(self.lengths))]
         if len(self.lengths) > 1 and self.total <= TOGETHER:
-            bias = _kept(engine, side_by_side(self.lengths, biases))
+            bias = graph.kept_mask(side_by_side(self.lengths, biases).astype(np.float16))
             return [Part(self.total, bias=bias, flash=True)]
         return [
-            Part(length, bias=None if bias is None else _kept(engine, bias), flash=True)
+            Part(
+                length,
+                bias=None if bias is None else graph.kept_mask(bias.astype(np.float16)),
+                flash=True,
+            )
             for length, bias in zip(self.lengths, biases, strict=True)
         ]
 
@@ -105,13 +109,6 @@ class Sequences:
 
     def _counted(self, index: int, kind: AttentionKind) -> bool:
         return kind is AttentionKind.FUSED and self._bias(index) is None
-
-
-def _kept(engine: Engine, bias: NDArray[np.floating]) -> Tensor:
-    """Return a bias [positions, positions] as float16 on the device."""
-    state = engine.state({"bias": (bias.shape[::-1], "f16")})
-    state.write("bias", bias.astype(np.float16))
-    return state["bias"]
 
 
 class Backbone:

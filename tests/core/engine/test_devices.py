@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ggtts.core.engine import device as device_module
 from ggtts.core.engine.device import choose_device
 from ggtts.core.engine.engine import KEEPING_ALL_BITS
 from ggtts.core.errors import EngineError
+from support.device import DEVICE
 
 GIGABYTE = 1_000_000_000
 
@@ -66,6 +68,25 @@ def test_libraries_are_told_to_keep_all_bits(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("GGTTS_EXACT", "1")
     assert Engine("cpu", threads=1).exact
     assert KEEPING_ALL_BITS.items() <= os.environ.items()
+
+
+def test_exact_engines_keep_all_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, whichever thread opens them, and their second ones, too: libraries do not always do as told."""
+    monkeypatch.setenv("GGTTS_STOCK", "1")
+    monkeypatch.setenv("GGTTS_EXACT", "1")
+
+    def opened(_: int) -> list[bool]:
+        engine = Engine(DEVICE, threads=1)
+        twin = engine.beside(always=True)
+        return [other.backend.keeps_all_bits() for other in (engine, twin, engine) if other]
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(opened, range(8))) == [[True] * 3] * 8
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "q8_0"])
+def test_bits_that_are_not_kept_are_noticed(dtype: str) -> None:
+    assert not Engine(DEVICE, threads=1).backend.keeps_all_bits(dtype)
 
 
 def test_the_first_card_with_room_is_taken(cards: list[Card], caplog: pytest.LogCaptureFixture) -> None:

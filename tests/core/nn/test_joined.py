@@ -111,11 +111,10 @@ def side_by_side_in_flash(
     engine: Engine, transformer: Transformer, x: np.ndarray, biases: Mapping[int, np.ndarray], together: bool
 ) -> np.ndarray:
     """Run sequences of LENGTHS by flash attention, all of them in one operation or each in its own."""
+    graph = engine.graph()
 
     def kept(bias: np.ndarray) -> Tensor:
-        state = engine.state({"bias": (bias.shape[::-1], "f16")})
-        state.write("bias", bias.astype(np.float16))
-        return state["bias"]
+        return graph.kept_mask(bias.astype(np.float16))
 
     own = [biases.get(index) for index in range(len(LENGTHS))]
     if together:
@@ -125,7 +124,6 @@ def side_by_side_in_flash(
             Part(length, bias=None if bias is None else kept(bias), flash=True)
             for length, bias in zip(LENGTHS, own, strict=True)
         ]
-    graph = engine.graph()
     tokens = graph.input("x", (x.shape[1], sum(LENGTHS)))
     places = graph.input("positions", (sum(LENGTHS),), "i32")
     program = graph.program({"y": transformer(tokens, places, JoinedSequences(parts))})
