@@ -6,8 +6,11 @@
 #include <atomic>
 #include <cctype>
 #include <cstdio>
+#include <exception>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -71,6 +74,10 @@ bool has_failed_neighbour(ggml_backend_dev_t device) {
     });
 }
 
+bool is_cpu(ggml_backend_dev_t device) {
+    return ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU;
+}
+
 std::string subject(ggml_backend_dev_t device) {
     if (device == nullptr)
         return "GGML";
@@ -79,10 +86,17 @@ std::string subject(ggml_backend_dev_t device) {
     return "device '" + name + "'";
 }
 
-// Of "/where/it/was/built/file.cu:12: reason", the last folder and those before it are left out.
+// Of "/where/it/was/built/file.cu:12" only the file is told.
 std::string without_folders(const std::string &text) {
-    const size_t end = text.find(": "), slash = text.substr(0, end).find_last_of("/\\");
-    return slash == std::string::npos ? text : text.substr(slash + 1);
+    std::istringstream words(text);
+    std::string result, word;
+    while (std::getline(words, word, ' ')) {
+        const size_t slash = word.find_last_of("/\\"), colon = word.find(':', slash);
+        const bool is_place = slash != std::string::npos && colon != std::string::npos &&
+                              colon + 1 < word.size() && std::isdigit(word[colon + 1]);
+        result += (result.empty() ? "" : " ") + (is_place ? word.substr(slash + 1) : word);
+    }
+    return result;
 }
 
 std::string trimmed(const std::string &line) {
@@ -90,13 +104,16 @@ std::string trimmed(const std::string &line) {
     return begin == std::string::npos ? std::string() : line.substr(begin);
 }
 
-// `errors` are lines that GGML logged before: "CUDA error: reason", and details that are indented.
-LastWords last_words(const char *message, const std::vector<std::string> &errors) {
+// `errors` are lines that GGML logged before, the driver's reason ("CUDA error: ...") among others.
+LastWords last_words(const char *message, std::vector<std::string> errors) {
     LastWords words;
-    words.from_driver = !errors.empty() && is_error_of_driver(errors.front());
-    words.what = words.from_driver ? errors.front() : without_folders(message);
-    for (size_t i = words.from_driver ? 1 : 0; i < errors.size(); ++i)
-        words.details += (words.details.empty() ? "" : "; ") + trimmed(errors[i]);
+    const auto reason = std::find_if(errors.rbegin(), errors.rend(), is_error_of_driver);
+    words.from_driver = reason != errors.rend();
+    words.what = words.from_driver ? *reason : without_folders(message);
+    if (words.from_driver)
+        errors.erase(std::prev(reason.base()));
+    for (const std::string &error : errors)
+        words.details += (words.details.empty() ? "" : "; ") + without_folders(trimmed(error));
     return words;
 }
 
@@ -116,8 +133,7 @@ bool has_failed(ggml_backend_dev_t device) {
 
 std::string memory_advice(ggml_backend_dev_t device) {
     const std::string advice = "take a smaller model or a quantised file";
-    const bool is_cpu = device == nullptr || ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU;
-    return advice + (is_cpu ? "" : ", or the CPU (--device cpu)");
+    return advice + (device == nullptr || is_cpu(device) ? "" : ", or the CPU (--device cpu)");
 }
 
 void catch_failures_of_ggml() {
@@ -126,7 +142,7 @@ void catch_failures_of_ggml() {
 
 // GGML ends the process when this returns.
 void GuardedCalls::give_up(const char *message) {
-    const LastWords words = last_words(message, take_last_errors());
+    const LastWords words = last_words(message, take_kept_errors());
     if (guard_of_thread != nullptr)
         guard_of_thread->fail(words);
     std::fprintf(stderr, "ggtts: GGML gave up: %s\n", words.whole().c_str());
@@ -141,8 +157,7 @@ void GuardedCalls::fail(const LastWords &words) {
                           memory_advice(device_));
     }
     // Assertions leave the CPU's memory, which is all that it has, as it was.
-    const bool is_cpu = device_ != nullptr && ggml_backend_dev_type(device_) == GGML_BACKEND_DEVICE_TYPE_CPU;
-    if (device_ != nullptr && (words.from_driver || !is_cpu))
+    if (device_ != nullptr && (words.from_driver || !is_cpu(device_)))
         remember_failure(device_, words.what);
     throw DeviceError(begin + words.whole());
 }
@@ -179,22 +194,37 @@ void examine(ggml_backend_dev_t device, ggml_backend_t backend) {
     }
 }
 
+// Where a device has failed that nobody has asked since, this is the last moment to find out.
+bool LetGo::can_give_back() const {
+    if (has_failed(device_))
+        return false;
+    if (device_ == nullptr || is_cpu(device_))
+        return true;
+    try {
+        const GuardedCalls guarded(device_);
+        ggml_backend_event_free(ggml_backend_event_new(device_));
+    } catch (const std::exception &) {
+        return !has_failed(device_);
+    }
+    return true;
+}
+
 void LetGo::operator()(ggml_backend_t backend) const {
-    if (has_failed_neighbour(device))
+    if (!can_give_back() || has_failed_neighbour(device_))
         return;
     const UnguardedCalls unguarded;
     ggml_backend_free(backend);
 }
 
 void LetGo::operator()(ggml_backend_buffer_t buffer) const {
-    if (has_failed(device))
+    if (!can_give_back())
         return;
     const UnguardedCalls unguarded;
     ggml_backend_buffer_free(buffer);
 }
 
 void LetGo::operator()(ggml_gallocr_t allocator) const {
-    if (has_failed(device))
+    if (!can_give_back())
         return;
     const UnguardedCalls unguarded;
     ggml_gallocr_free(allocator);

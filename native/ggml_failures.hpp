@@ -68,12 +68,18 @@ private:
 void examine(ggml_backend_dev_t device, ggml_backend_t backend);
 
 // Gives back what GGML made, but on a device that has failed: there GGML would give up once more.
-struct LetGo {
-    ggml_backend_dev_t device = nullptr;
+class LetGo {
+public:
+    explicit LetGo(ggml_backend_dev_t device = nullptr) : device_(device) {}
 
     void operator()(ggml_backend_t backend) const;
     void operator()(ggml_backend_buffer_t buffer) const;
     void operator()(ggml_gallocr_t allocator) const;
+
+private:
+    bool can_give_back() const;
+
+    ggml_backend_dev_t device_;
 };
 
 template <class Object>
@@ -81,7 +87,7 @@ using Owned = std::unique_ptr<Object, LetGo>;
 
 template <class Object>
 Owned<Object> own(ggml_backend_dev_t device, Object *object) {
-    return Owned<Object>(object, LetGo{device});
+    return Owned<Object>(object, LetGo(device));
 }
 
 }  // namespace ggtts

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <utility>
 
 #include "errors.hpp"
 #include "logging.hpp"
@@ -166,6 +167,15 @@ void Program::set_inputs(const std::vector<Input> &inputs) {
     }
 }
 
+// On CUDA, GGML captures a graph that it has seen before, and no graph may need more memory meanwhile. One
+// that did not come to its end may: it has to look like another one, which it does with anything of its first
+// node changed.
+void Program::begin() {
+    if (std::exchange(under_way_, true))
+        ++ggml_graph_node(graph_, 0)->padding[0];
+    check_status(context_->backend().start(graph_), context_->backend());
+}
+
 void Program::run(const std::vector<Input> &inputs, const std::vector<Output> &outputs) {
     check_ids(inputs);
     Backend &backend = context_->backend();
@@ -174,12 +184,13 @@ void Program::run(const std::vector<Input> &inputs, const std::vector<Output> &o
     const GuardedCalls guarded = backend.guarded();
     take_scratch();
     set_inputs(inputs);
-    check_status(backend.start(graph_), backend);
+    begin();
     for (size_t i = 0; i < outputs.size(); ++i) {
         ggml_backend_tensor_get_async(backend.handle(), outputs_[i].second, outputs[i].data, 0,
                                       outputs[i].bytes);
     }
     ggml_backend_synchronize(backend.handle());
+    under_way_ = false;
 }
 
 std::vector<NodeTime> Program::profile(const std::vector<Input> &inputs) {

@@ -66,6 +66,7 @@ public:
 private:
     void allocate();
     void take_scratch();
+    void begin();
     void check_ids(const std::vector<Input> &inputs) const;
     void set_inputs(const std::vector<Input> &inputs);
 
@@ -75,6 +76,7 @@ private:
     // what the allocator owns.
     std::optional<ScratchPlan> scratch_plan_;
     Owned<ggml_gallocr> allocator_;
+    bool under_way_ = false;
     std::map<std::string, ggml_tensor *> inputs_;
     std::vector<std::pair<std::string, ggml_tensor *>> outputs_;
 };

@@ -109,18 +109,14 @@ bool is_error_of_driver(const std::string &line) {
     return end != std::string::npos && end > 0 && line.compare(end, 8, " error: ") == 0;
 }
 
-std::vector<std::string> take_last_errors() {
-    std::vector<Line> kept = std::exchange(kept_errors, {});
-    const auto first =
-        std::find_if(kept.rbegin(), kept.rend(), [](const Line &line) { return !is_detail(line.text); });
-    const auto begin = first == kept.rend() ? kept.begin() : std::prev(first.base());
-    std::for_each(kept.begin(), begin, tell);
-    std::vector<std::string> last;
-    for (auto line = begin; line != kept.end(); ++line) {
-        tell({LogLevel::debug, line->text});
-        last.push_back(line->text);
+std::vector<std::string> take_kept_errors() {
+    std::vector<std::string> texts;
+    for (Line &line : std::exchange(kept_errors, {})) {
+        line.level = LogLevel::debug;
+        tell(line);
+        texts.push_back(std::move(line.text));
     }
-    return last;
+    return texts;
 }
 
 void tell_kept_errors() {

@@ -45,9 +45,9 @@ private:
 // Whether GGML gives up after this line, and lines behind it that are indented: "CUDA error: ...".
 bool is_error_of_driver(const std::string &line);
 
-// The last error that was kept in this thread, with its details: whoever asks tells it, so it is passed on
-// for whoever looks for reasons only. What was kept before is passed on as it is.
-std::vector<std::string> take_last_errors();
+// What was kept in this thread. Whoever asks tells it, so it is passed on only for those who look for
+// reasons.
+std::vector<std::string> take_kept_errors();
 
 // Passes on what was kept in this thread.
 void tell_kept_errors();

@@ -40,7 +40,7 @@ def speak(run: int, error: str, output: str, **environment: str) -> subprocess.C
             f"device 'cpu': it ran out of memory ({NO_MEMORY}): "
             "do less at a time, take a smaller model or a quantised file",
         ),
-        (LOST, f"device 'cpu': {LOST} (in function f; a statement)"),
+        (LOST, f"device 'cpu': {LOST} (MUL_MAT failed; a statement)"),
     ],
     ids=["memory", "lost"],
 )

@@ -22,7 +22,7 @@ if __name__ == "__main__":
         """Run a program, unless its turn has come."""
         if next(numbers) == failing:
             with native_failures():
-                _native.give_up(_native.Backend("cpu", 1), [error, "  in function f", "  a statement"])
+                _native.give_up(_native.Backend("cpu", 1), ["MUL_MAT failed", error, "  a statement"])
         return really_run(program, **inputs)
 
     Program.__call__ = maybe_run  # type: ignore[method-assign]
