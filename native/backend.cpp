@@ -96,6 +96,9 @@ DeviceMemory DeviceInfo::memory() const {
     const GuardedCalls guarded(device);
     size_t free = 0, total = 0;
     ggml_backend_dev_memory(device, &free, &total);
+    // On CUDA that is no unknown amount: the driver did not answer.
+    if (total == 0 && std::string_view(ggml_backend_reg_name(ggml_backend_dev_backend_reg(device))) == "CUDA")
+        throw DeviceError("device '" + name + "' does not answer: it is full, or has failed");
     return {total, free};
 }
 

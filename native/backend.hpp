@@ -35,7 +35,7 @@ struct DeviceInfo {
     ggml_backend_dev_t device = nullptr;
 
     // Asked for only when wanted: the driver of a GPU starts up to answer, which takes its time and its
-    // memory.
+    // memory. Throws DeviceError where the driver does not start.
     DeviceMemory memory() const;
 };
 
