@@ -43,6 +43,15 @@ std::string megabytes(uint64_t bytes) {
     return std::to_string((bytes + 999999) / 1000000) + " MB";
 }
 
+// A full device may have no room for this question either.
+std::string free_memory(const DeviceInfo &device) {
+    try {
+        return " (" + megabytes(device.memory().free) + " free)";
+    } catch (const DeviceError &) {
+        return "";
+    }
+}
+
 // The threads that a run has until its end.
 class ThreadsOfRun {
 public:
@@ -84,14 +93,19 @@ ggml_backend_dev_t find_device(const std::string &name) {
 }  // namespace
 
 DeviceMemory DeviceInfo::memory() const {
+    const GuardedCalls guarded(device);
     size_t free = 0, total = 0;
     ggml_backend_dev_memory(device, &free, &total);
+    // On CUDA that is no unknown amount: the driver did not answer.
+    if (total == 0 && std::string_view(ggml_backend_reg_name(ggml_backend_dev_backend_reg(device))) == "CUDA")
+        throw DeviceError("device '" + name + "' does not answer: it is full, or has failed");
     return {total, free};
 }
 
 // Devices that do not start are a warning: others may do.
 void load_backends(const std::string &directory) {
     const ErrorsAre level(LogLevel::warning);
+    const GuardedCalls guarded(nullptr);
     if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) == nullptr) {
         ggml_backend_load_all_from_path(directory.c_str());
     }
@@ -99,6 +113,7 @@ void load_backends(const std::string &directory) {
 
 std::vector<DeviceInfo> list_devices() {
     const ErrorsAre level(LogLevel::warning);
+    const GuardedCalls guarded(nullptr);
     std::vector<DeviceInfo> devices;
     for (size_t i = 0; i < ggml_backend_dev_count(); ++i)
         devices.push_back(describe(ggml_backend_dev_get(i)));
@@ -126,9 +141,10 @@ Backend::Backend(const Options &options)
       governor_(options.threads) {
     if (threads_ < 1)
         throw std::invalid_argument("threads must be at least 1, not " + std::to_string(threads_));
+    const GuardedCalls guarded(device_);
     start_device();
     is_cpu_ = ggml_backend_dev_type(device_) == GGML_BACKEND_DEVICE_TYPE_CPU;
-    scratch_.emplace(default_buffer_type(), !has_own_operations());
+    scratch_.emplace(device_, default_buffer_type(), !has_own_operations());
     // Most of GGML's operations abort on Vulkan with operands that do not begin where the device can bind
     // them.
     is_vulkan_ = std::string_view(ggml_backend_reg_name(registry_)) == "Vulkan";
@@ -152,7 +168,7 @@ void Backend::start_device() {
     constexpr int most_attempts = 32;
     std::vector<ggml_backend_ptr> disobedient;
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
-        backend_.reset(ggml_backend_dev_init(device_, nullptr));
+        backend_ = own(device_, ggml_backend_dev_init(device_, nullptr));
         if (!backend_)
             throw DeviceError("device '" + info().name + "' did not start");
         if (!exact_ || ggtts::keeps_all_bits(backend_.get()))
@@ -257,6 +273,9 @@ ggml_status Backend::start(ggml_cgraph *graph) {
     const ThreadsOfRun granted(thread_share(), first_ != nullptr, threads_);
     const auto begin = ThreadGovernor::Clock::now();
     use_threads(governor_.threads_for_next_run(begin, granted.count()));
+    std::optional<UnguardedCalls> others_wait;
+    if (threads_in_use_ > 1)
+        others_wait.emplace();
     const ggml_status status = ggml_backend_graph_compute(backend_.get(), graph);
     governor_.ran(threads_in_use_, begin, ThreadGovernor::Clock::now());
     return status;
@@ -280,6 +299,7 @@ Backend::~Backend() {
 
 bool Backend::keeps_all_bits(ggml_type type) {
     std::lock_guard lock(turn_);
+    const GuardedCalls calls = guarded();
     return ggtts::keeps_all_bits(backend_.get(), type);
 }
 
@@ -302,8 +322,7 @@ void Backend::refuse_memory(const std::string &what, size_t bytes) const {
     std::string message = "device '" + device.name + "': no room for " + what;
     if (bytes > 0)
         message += ", which needs " + megabytes(bytes);
-    message += " (" + megabytes(device.memory().free) + " free): take a smaller model or a quantised file";
-    throw DeviceError(message + (is_cpu_ ? "" : ", or the CPU (--device cpu)"));
+    throw DeviceError(message + free_memory(device) + ": " + memory_advice(device_));
 }
 
 std::vector<std::string> Backend::features() const {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "ggml_failures.hpp"
 #include "right_of_way.hpp"
 #include "scratch.hpp"
 #include "thread_governor.hpp"
@@ -34,7 +35,7 @@ struct DeviceInfo {
     ggml_backend_dev_t device = nullptr;
 
     // Asked for only when wanted: the driver of a GPU starts up to answer, which takes its time and its
-    // memory.
+    // memory. Throws DeviceError where the driver does not start.
     DeviceMemory memory() const;
 };
 
@@ -59,6 +60,10 @@ public:
     Backend &operator=(const Backend &) = delete;
 
     ggml_backend_t handle() const { return backend_.get(); }
+    // For calls into GGML by who has the turn below. Throws DeviceError when the device has failed before.
+    GuardedCalls guarded() const { return GuardedCalls(device_, backend_.get()); }
+    // To be called by who has the turn when something of our own has failed there.
+    void examine() const { ggtts::examine(device_, backend_.get()); }
     ggml_backend_dev_t device() const { return device_; }
     bool is_cpu() const { return is_cpu_; }
     // Whether our own operations and layouts are used here, which the CPU has, unless it was opened without.
@@ -127,7 +132,7 @@ private:
     ggml_backend_reg_t registry_ = nullptr;
     size_t view_alignment_ = 1;
     bool is_vulkan_ = false;
-    ggml_backend_ptr backend_;
+    Owned<ggml_backend> backend_;
     std::map<int, ggml_threadpool *> thread_pools_;  // by their number of threads
     int poll_ = default_poll;
     bool is_cpu_ = false;

@@ -6,6 +6,7 @@
 namespace ggtts {
 
 void bind_engine(nanobind::module_ &module);
+void bind_failures(nanobind::module_ &module);
 void bind_tensors(nanobind::module_ &module);
 void bind_plans(nanobind::module_ &module);
 void bind_sampler(nanobind::module_ &module);

@@ -75,6 +75,7 @@ ggml_type ConvChain::number_type() const {
 
 void ConvChain::add(const ChainLayer &layer) {
     std::lock_guard lock(backend_->turn());
+    const GuardedCalls guarded = backend_->guarded();
     std::vector<Link> links = links_;
     append(links, {shape_of(layer, kind_), layer.trunk});
     Layer &shape = links.back().layer;
@@ -89,6 +90,7 @@ void ConvChain::add(const ChainLayer &layer) {
     } catch (const predictor::OutOfMemory &error) {
         backend_->refuse_memory("the kernels of convolutions", error.wanted);
     } catch (const std::runtime_error &error) {
+        backend_->examine();
         throw DeviceError(error.what());
     }
     links_ = std::move(links);
@@ -142,6 +144,7 @@ void ConvChain::run(const State &x, int time, const State &memory, const std::ve
             "the inputs are too few, or of another type");
     std::vector<void *> kept = memories(memory, lanes);
     std::lock_guard lock(backend_->turn());
+    const GuardedCalls guarded = backend_->guarded();
     if (failed_)
         throw DeviceError("the kernels of convolutions failed before");
     try {
@@ -150,6 +153,7 @@ void ConvChain::run(const State &x, int time, const State &memory, const std::ve
         backend_->refuse_memory("the intermediate results of convolutions", error.wanted);
     } catch (const std::runtime_error &error) {
         failed_ = true;
+        backend_->examine();
         throw DeviceError(error.what());
     }
 }

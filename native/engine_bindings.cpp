@@ -18,7 +18,6 @@
 
 #include "backend.hpp"
 #include "bindings.hpp"
-#include "errors.hpp"
 #include "gguf_file.hpp"
 #include "graph.hpp"
 #include "logging.hpp"
@@ -461,8 +460,6 @@ void bind_graphs(nb::module_ &m) {
 }  // namespace
 
 void bind_engine(nb::module_ &module) {
-    nb::exception<FileError>(module, "FileError", PyExc_RuntimeError);
-    nb::exception<DeviceError>(module, "DeviceError", PyExc_RuntimeError);
     bind_devices(module);
     bind_backends(module);
     bind_types(module);

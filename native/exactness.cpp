@@ -1,12 +1,11 @@
 #include "exactness.hpp"
 
-#include <ggml-cpp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "descriptions.hpp"
+#include "ggml_failures.hpp"
 #include "gguf_file.hpp"
 
 namespace ggtts {
@@ -24,7 +23,7 @@ bool keeps_all_bits(ggml_backend_t backend, ggml_type type) {
     ggml_mul_mat_set_prec(product, GGML_PREC_F32);
     ggml_cgraph *graph = ggml_new_graph_custom(room, tensors, false);
     ggml_build_forward_expand(graph, product);
-    const ggml_backend_buffer_ptr memory(ggml_backend_alloc_ctx_tensors(room, backend));
+    const auto memory = own(ggml_backend_get_device(backend), ggml_backend_alloc_ctx_tensors(room, backend));
     if (!memory)
         return true;  // whatever is computed next says so
     const std::vector<float> factors(static_cast<size_t>(ggml_nelements(left)), factor);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <utility>
 
 #include "errors.hpp"
 #include "logging.hpp"
@@ -44,7 +45,7 @@ void check_supported(const Backend &backend, ggml_cgraph *graph) {
 }
 
 size_t needed_bytes(const Backend &backend, ggml_cgraph *graph) {
-    const ggml_gallocr_ptr plan(ggml_gallocr_new(backend.default_buffer_type()));
+    const auto plan = own(backend.device(), ggml_gallocr_new(backend.default_buffer_type()));
     size_t bytes = 0;
     if (plan)
         ggml_gallocr_reserve_n_size(plan.get(), graph, nullptr, nullptr, &bytes);
@@ -68,6 +69,7 @@ Program::Program(std::shared_ptr<GraphContext> context, const std::map<std::stri
                  const std::vector<std::pair<std::string, Tensor>> &outputs, const Effects &effects)
     : context_(std::move(context)) {
     Backend &backend = context_->backend();
+    const GuardedCalls guarded(backend.device());
     std::vector<Tensor> results;
     for (const auto &[name, tensor] : outputs) {
         results.push_back(ggml_is_contiguous(tensor.raw) ? tensor : contiguous(tensor));
@@ -103,7 +105,7 @@ void Program::allocate() {
     const ErrorsAre level(LogLevel::info);
     scratch_plan_ = backend.scratch().plan(context_->room(), graph_);
     if (!scratch_plan_) {
-        allocator_.reset(ggml_gallocr_new(backend.default_buffer_type()));
+        allocator_ = own(backend.device(), ggml_gallocr_new(backend.default_buffer_type()));
         if (!allocator_ || !ggml_gallocr_alloc_graph(allocator_.get(), graph_)) {
             backend.refuse_memory(intermediate_results, needed_bytes(backend, graph_));
         }
@@ -165,19 +167,30 @@ void Program::set_inputs(const std::vector<Input> &inputs) {
     }
 }
 
+// On CUDA, GGML captures a graph that it has seen before, and no graph may need more memory meanwhile. One
+// that did not come to its end may: it has to look like another one, which it does with anything of its first
+// node changed.
+void Program::begin() {
+    if (std::exchange(under_way_, true))
+        ++ggml_graph_node(graph_, 0)->padding[0];
+    check_status(context_->backend().start(graph_), context_->backend());
+}
+
 void Program::run(const std::vector<Input> &inputs, const std::vector<Output> &outputs) {
     check_ids(inputs);
     Backend &backend = context_->backend();
     backend.give_way();
     std::lock_guard lock(backend.turn());
+    const GuardedCalls guarded = backend.guarded();
     take_scratch();
     set_inputs(inputs);
-    check_status(backend.start(graph_), backend);
+    begin();
     for (size_t i = 0; i < outputs.size(); ++i) {
         ggml_backend_tensor_get_async(backend.handle(), outputs_[i].second, outputs[i].data, 0,
                                       outputs[i].bytes);
     }
     ggml_backend_synchronize(backend.handle());
+    under_way_ = false;
 }
 
 std::vector<NodeTime> Program::profile(const std::vector<Input> &inputs) {
@@ -185,6 +198,7 @@ std::vector<NodeTime> Program::profile(const std::vector<Input> &inputs) {
     check_ids(inputs);
     Backend &backend = context_->backend();
     std::lock_guard lock(backend.turn());
+    const GuardedCalls guarded = backend.guarded();
     take_scratch();
     set_inputs(inputs);
     ggml_backend_synchronize(backend.handle());
@@ -291,7 +305,9 @@ State::State(std::shared_ptr<Backend> backend, const Layout &layout) : backend_(
             throw std::invalid_argument("two states are called '" + name + "'");
     }
     const ErrorsAre level(LogLevel::info);
-    buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(context_->get(), backend_->default_buffer_type()));
+    const GuardedCalls guarded(backend_->device());
+    buffer_ = own(backend_->device(),
+                  ggml_backend_alloc_ctx_tensors_from_buft(context_->get(), backend_->default_buffer_type()));
     if (!buffer_) {
         size_t needed = 0;
         for (const auto &entry : tensors_)
@@ -321,21 +337,25 @@ std::vector<std::string> State::names() const {
 
 void State::zero() {
     std::lock_guard lock(backend_->turn());
+    const GuardedCalls guarded = backend_->guarded();
     ggml_backend_buffer_clear(buffer_.get(), 0);
 }
 
 void State::read(const std::string &name, void *data, size_t bytes) const {
     std::lock_guard lock(backend_->turn());
+    const GuardedCalls guarded = backend_->guarded();
     ggml_backend_tensor_get(find(name), data, 0, bytes);
 }
 
 void State::write(const std::string &name, const void *data, size_t bytes) {
     std::lock_guard lock(backend_->turn());
+    const GuardedCalls guarded = backend_->guarded();
     ggml_backend_tensor_set(find(name), data, 0, bytes);
 }
 
 void State::copy_from(const State &other) {
     std::lock_guard lock(backend_->turn());
+    const GuardedCalls guarded = backend_->guarded();
     for (const auto &[name, tensor] : tensors_) {
         ggml_tensor *source = other.find(name);
         if (!ggml_are_same_shape(source, tensor) || source->type != tensor->type) {

@@ -1,8 +1,6 @@
 // Graphs built from Python, programs that replay them, and state that outlives a run.
 #pragma once
 
-#include <ggml-cpp.h>
-
 #include <map>
 #include <memory>
 #include <optional>
@@ -68,6 +66,7 @@ public:
 private:
     void allocate();
     void take_scratch();
+    void begin();
     void check_ids(const std::vector<Input> &inputs) const;
     void set_inputs(const std::vector<Input> &inputs);
 
@@ -76,7 +75,8 @@ private:
     // Where intermediate results lie: in what all programs share, or, when one buffer cannot hold them, in
     // what the allocator owns.
     std::optional<ScratchPlan> scratch_plan_;
-    ggml_gallocr_ptr allocator_;
+    Owned<ggml_gallocr> allocator_;
+    bool under_way_ = false;
     std::map<std::string, ggml_tensor *> inputs_;
     std::vector<std::pair<std::string, ggml_tensor *>> outputs_;
 };
@@ -119,7 +119,7 @@ public:
 private:
     std::shared_ptr<Backend> backend_;
     std::optional<Descriptions> context_;
-    ggml_backend_buffer_ptr buffer_;
+    Owned<ggml_backend_buffer> buffer_;
     std::map<std::string, ggml_tensor *> tensors_;
 };
 

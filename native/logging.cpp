@@ -2,7 +2,10 @@
 
 #include <ggml.h>
 
+#include <algorithm>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace ggtts {
 namespace {
@@ -22,6 +25,29 @@ LogState &log_state() {
 
 thread_local LogLevel level_of_errors = LogLevel::error;
 
+struct Line {
+    LogLevel level;
+    std::string text;
+};
+
+thread_local bool keeps_errors = false;
+thread_local std::vector<Line> kept_errors;
+
+bool is_detail(const std::string &line) {
+    return !line.empty() && line.front() == ' ';
+}
+
+void tell(const Line &line) {
+    LogState &state = log_state();
+    LogSink sink;
+    {
+        std::lock_guard lock(state.mutex);
+        sink = state.sink;
+    }
+    if (sink && !line.text.empty())
+        sink(line.level, line.text);
+}
+
 LogLevel level_of(ggml_log_level level, LogLevel previous) {
     switch (level) {
         case GGML_LOG_LEVEL_DEBUG:
@@ -40,9 +66,7 @@ LogLevel level_of(ggml_log_level level, LogLevel previous) {
 // GGML writes pieces of lines: whole lines are passed on.
 void receive(ggml_log_level level, const char *text, void *) {
     LogState &state = log_state();
-    LogSink sink;
-    std::string line;
-    LogLevel line_level;
+    Line line;
     {
         std::lock_guard lock(state.mutex);
         state.level = level_of(level, state.level);
@@ -50,12 +74,16 @@ void receive(ggml_log_level level, const char *text, void *) {
         if (state.line.empty() || state.line.back() != '\n')
             return;
         state.line.pop_back();
-        line.swap(state.line);
-        line_level = state.level;
-        sink = state.sink;
+        line.text.swap(state.line);
+        line.level = state.level;
     }
-    if (sink && !line.empty())
-        sink(line_level, line);
+    const bool follows = is_detail(line.text) && !kept_errors.empty();
+    if (level == GGML_LOG_LEVEL_ERROR && (keeps_errors || follows || is_error_of_driver(line.text))) {
+        kept_errors.push_back(std::move(line));
+        return;
+    }
+    tell_kept_errors();
+    tell(line);
 }
 
 }  // namespace
@@ -66,6 +94,34 @@ ErrorsAre::ErrorsAre(LogLevel level) : before_(level_of_errors) {
 
 ErrorsAre::~ErrorsAre() {
     level_of_errors = before_;
+}
+
+KeepsErrors::KeepsErrors() : before_(std::exchange(keeps_errors, true)) {}
+
+KeepsErrors::~KeepsErrors() {
+    keeps_errors = before_;
+    if (!keeps_errors)
+        tell_kept_errors();
+}
+
+bool is_error_of_driver(const std::string &line) {
+    const size_t end = line.find(' ');
+    return end != std::string::npos && end > 0 && line.compare(end, 8, " error: ") == 0;
+}
+
+std::vector<std::string> take_kept_errors() {
+    std::vector<std::string> texts;
+    for (Line &line : std::exchange(kept_errors, {})) {
+        line.level = LogLevel::debug;
+        tell(line);
+        texts.push_back(std::move(line.text));
+    }
+    return texts;
+}
+
+void tell_kept_errors() {
+    const std::vector<Line> kept = std::exchange(kept_errors, {});
+    std::for_each(kept.begin(), kept.end(), tell);
 }
 
 void set_log_sink(LogSink sink) {

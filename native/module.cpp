@@ -4,6 +4,7 @@
 NB_MODULE(_native, module) {
     module.doc() = "The native engine of ggtts: GGML devices, weights, graphs and samplers.";
     ggtts::bind_engine(module);
+    ggtts::bind_failures(module);
     ggtts::bind_sampler(module);
     ggtts::bind_samples(module);
     ggtts::bind_predictor(module);

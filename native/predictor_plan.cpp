@@ -121,6 +121,7 @@ PredictorPlan::PredictorPlan(std::shared_ptr<Backend> backend, std::shared_ptr<c
     kind_ = *kind;
     model_.sizes = sizes;
     std::lock_guard lock(backend_->turn());
+    const GuardedCalls guarded = backend_->guarded();
     try {
         machine_ = open_machine(*backend_, emulation);
         load(*file, scope, rope_theta);
@@ -139,6 +140,7 @@ PredictorPlan::PredictorPlan(std::shared_ptr<Backend> backend, std::shared_ptr<c
     } catch (const std::invalid_argument &) {
         throw;
     } catch (const std::runtime_error &error) {
+        backend_->examine();
         throw DeviceError(error.what());
     }
 }
@@ -337,6 +339,7 @@ void PredictorPlan::expand(const float *inputs, const std::vector<FrameDraw> &dr
     const int64_t count = static_cast<int64_t>(draws.size());
     backend_->give_way();
     std::lock_guard lock(backend_->turn());
+    const GuardedCalls guarded = backend_->guarded();
     if (failed_)
         throw DeviceError("the code predictor failed before");
     try {
@@ -350,6 +353,7 @@ void PredictorPlan::expand(const float *inputs, const std::vector<FrameDraw> &dr
         }
     } catch (const std::runtime_error &error) {
         failed_ = true;
+        backend_->examine();
         throw DeviceError(error.what());
     }
 }

@@ -66,7 +66,7 @@ std::optional<ScratchPlan> Scratch::plan(const ggml_context *context, ggml_cgrap
         return {};
     const std::lock_guard lock(planning_);
     if (!planner_)
-        planner_.reset(ggml_gallocr_new(type_));
+        planner_ = own(device_, ggml_gallocr_new(type_));
     size_t bytes = 0;
     ggml_gallocr_reserve_n_size(planner_.get(), graph, nullptr, nullptr, &bytes);
     // Reserved explicitly: the allocator would take a graph of the same sizes for the one before.
@@ -97,14 +97,19 @@ size_t Scratch::most_needed() const {
     return sizes_.empty() ? 0 : *sizes_.rbegin();
 }
 
+Owned<ggml_backend_buffer> Scratch::allocated(size_t bytes) const {
+    return own(device_, ggml_backend_buft_alloc_buffer(type_, bytes));
+}
+
 bool Scratch::resize(size_t bytes) {
     buffer_.reset();  // before the other one is made: both may not fit
+    bytes_ = 0;
     const ErrorsAre level(LogLevel::info);
     const size_t roomy = lasting_ ? rounded(bytes) : bytes;
-    buffer_.reset(ggml_backend_buft_alloc_buffer(type_, roomy));
+    buffer_ = allocated(roomy);
     bytes_ = buffer_ ? roomy : 0;
     if (!buffer_ && roomy > bytes) {
-        buffer_.reset(ggml_backend_buft_alloc_buffer(type_, bytes));
+        buffer_ = allocated(bytes);
         bytes_ = buffer_ ? bytes : 0;
     }
     ++generation_;

@@ -2,7 +2,7 @@
 // same place: it is as large as the largest of them needs, and warm when the next one begins.
 #pragma once
 
-#include <ggml-cpp.h>
+#include <ggml.h>
 
 #include <cstdint>
 #include <mutex>
@@ -10,6 +10,8 @@
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "ggml_failures.hpp"
 
 namespace ggtts {
 
@@ -41,7 +43,8 @@ class Scratch {
 public:
     // With `lasting`, for devices that stand still while memory is given back: it then grows in few steps,
     // and programs are planned in memory that is kept for that.
-    Scratch(ggml_backend_buffer_type_t type, bool lasting) : type_(type), lasting_(lasting) {}
+    Scratch(ggml_backend_dev_t device, ggml_backend_buffer_type_t type, bool lasting)
+        : device_(device), type_(type), lasting_(lasting) {}
 
     // Gives every tensor of a graph its place; nothing when the allocator of a program has to do it: where
     // memory does not last, for large programs, and when there is not enough. May be called by any thread.
@@ -60,11 +63,14 @@ private:
     size_t most_needed() const;
     bool resize(size_t bytes);
 
+    Owned<ggml_backend_buffer> allocated(size_t bytes) const;
+
+    ggml_backend_dev_t device_;
     ggml_backend_buffer_type_t type_;
     bool lasting_;
     std::mutex planning_;
-    ggml_gallocr_ptr planner_;
-    ggml_backend_buffer_ptr buffer_;
+    Owned<ggml_gallocr> planner_;
+    Owned<ggml_backend_buffer> buffer_;
     size_t bytes_ = 0;
     uint64_t generation_ = 0;
     mutable std::mutex mutex_;  // of the sizes

@@ -101,6 +101,7 @@ TalkerPlan::TalkerPlan(const std::shared_ptr<Weights> &weights, const std::strin
     model_.sizes = sizes;
     Backend &backend = *weights->backend();
     std::lock_guard lock(backend.turn());
+    const GuardedCalls guarded = backend.guarded();
     try {
         open(backend, emulation);
         load(scope, emulation != nullptr);
@@ -111,6 +112,7 @@ TalkerPlan::TalkerPlan(const std::shared_ptr<Weights> &weights, const std::strin
     } catch (const FileError &) {
         throw;
     } catch (const std::runtime_error &error) {
+        backend.examine();
         throw DeviceError(error.what());
     }
 }
@@ -329,6 +331,7 @@ void TalkerPlan::step(const State &state, int slot, int position, const float *r
                       float *logits) {
     weights_->backend()->give_way();
     std::lock_guard lock(weights_->backend()->turn());
+    const GuardedCalls guarded = weights_->backend()->guarded();
     if (failed_)
         throw DeviceError("the talker's kernel failed before");
     const Step step = describe_step(state, slot, position, row);
@@ -340,6 +343,7 @@ void TalkerPlan::step(const State &state, int slot, int position, const float *r
         machine_->finish();
     } catch (const std::runtime_error &error) {
         failed_ = true;
+        weights_->backend()->examine();
         throw DeviceError(error.what());
     }
     std::copy_n(host_answer_, sizes().width, hidden);
@@ -360,6 +364,7 @@ std::vector<float> TalkerPlan::lifts() const {
 
 bool TalkerPlan::prepare_together() {
     std::lock_guard lock(weights_->backend()->turn());
+    const GuardedCalls guarded = weights_->backend()->guarded();
     if (batch_ != nullptr || batch_runner_ == nullptr)
         return batch_ != nullptr;
     try {
@@ -369,6 +374,7 @@ bool TalkerPlan::prepare_together() {
         weights_->backend()->refuse_memory("the talker's kernel for several utterances", error.wanted);
     } catch (const std::runtime_error &error) {
         failed_ = true;
+        weights_->backend()->examine();
         throw DeviceError(error.what());
     }
     return true;
@@ -382,6 +388,7 @@ std::shared_ptr<StepsUnderWay> TalkerPlan::begin_together(const State &state, co
         return steps;
     weights_->backend()->give_way();
     std::lock_guard lock(weights_->backend()->turn());
+    const GuardedCalls guarded = weights_->backend()->guarded();
     if (failed_)
         throw DeviceError("the talker's kernel failed before");
     const auto [least, most] = std::minmax_element(positions.slots, positions.slots + positions.count);
@@ -393,6 +400,7 @@ std::shared_ptr<StepsUnderWay> TalkerPlan::begin_together(const State &state, co
         batch_->begin(kept, positions);
     } catch (const std::runtime_error &error) {
         failed_ = true;
+        weights_->backend()->examine();
         throw DeviceError(error.what());
     }
     weights_->backend()->turn().leave([this, steps] {
@@ -400,6 +408,7 @@ std::shared_ptr<StepsUnderWay> TalkerPlan::begin_together(const State &state, co
             batch_->finish();
         } catch (const std::runtime_error &error) {
             failed_ = true;
+            weights_->backend()->examine();
             steps->error = std::make_exception_ptr(DeviceError(error.what()));
         }
     });

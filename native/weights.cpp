@@ -210,7 +210,7 @@ bool Weights::matrix_product_supported(ggml_backend_buffer_type_t type, const gg
     const Descriptions context(4 * ggml_tensor_overhead());
     ggml_tensor *weight = ggml_new_tensor_2d(context.get(), matrix->type, matrix->ne[0], matrix->ne[1]);
     ggml_tensor *column = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, matrix->ne[0], 1);
-    const ggml_backend_buffer_ptr probe(ggml_backend_buft_alloc_buffer(type, 0));
+    const auto probe = own(backend_->device(), ggml_backend_buft_alloc_buffer(type, 0));
     if (!probe)
         return false;
     weight->buffer = probe.get();
@@ -231,8 +231,8 @@ void Weights::map_in_place(const Pending &pending) {
     if (!mapped_buffer_) {
         const MappedFile &mapping = file_->mapping();
         // GGML does not write to weights: the constness of the mapping is only lost in its signature.
-        mapped_buffer_.reset(
-            ggml_backend_cpu_buffer_from_ptr(const_cast<uint8_t *>(mapping.data()), mapping.size()));
+        mapped_buffer_ = own(backend_->device(), ggml_backend_cpu_buffer_from_ptr(
+                                                     const_cast<uint8_t *>(mapping.data()), mapping.size()));
         if (!mapped_buffer_)
             throw DeviceError(file_->path() + ": the mapped file cannot be used as a buffer");
         ggml_backend_buffer_set_usage(mapped_buffer_.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
@@ -254,7 +254,7 @@ void Weights::allocate(ggml_backend_buffer_type_t type, const std::vector<Pendin
     for (const Pending *pending : group)
         total += aligned(ggml_backend_buft_get_alloc_size(type, pending->tensor));
     const ErrorsAre level(LogLevel::info);
-    ggml_backend_buffer_ptr buffer(ggml_backend_buft_alloc_buffer(type, total));
+    auto buffer = own(backend_->device(), ggml_backend_buft_alloc_buffer(type, total));
     if (!buffer)
         backend_->refuse_memory("the weights of " + file_->path(), total);
     ggml_backend_buffer_set_usage(buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
@@ -381,6 +381,7 @@ void Weights::pack() {
 // What fails keeps waiting, and with it all that was not reached: there may be more memory the next time.
 void Weights::place() {
     std::lock_guard lock(mutex_);
+    const GuardedCalls guarded(backend_->device());
     pack();
     std::vector<Pending> waiting;
     waiting.swap(pending_);

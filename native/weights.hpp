@@ -2,8 +2,6 @@
 // place when possible.
 #pragma once
 
-#include <ggml-cpp.h>
-
 #include <map>
 #include <memory>
 #include <mutex>
@@ -85,8 +83,8 @@ private:
     std::shared_ptr<Backend> backend_;
     std::shared_ptr<const GgufFile> file_;
     std::vector<Descriptions> contexts_;
-    std::vector<ggml_backend_buffer_ptr> buffers_;
-    ggml_backend_buffer_ptr mapped_buffer_;
+    std::vector<Owned<ggml_backend_buffer>> buffers_;
+    Owned<ggml_backend_buffer> mapped_buffer_;
     std::unordered_map<Key, Tensor> known_;  // leaves hold no owner here: the owner is this object
     std::vector<Pending> pending_;
     std::vector<Packing> to_pack_;

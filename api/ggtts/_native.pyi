@@ -10,12 +10,6 @@ import numpy
 from numpy.typing import NDArray
 
 
-class FileError(RuntimeError):
-    pass
-
-class DeviceError(RuntimeError):
-    pass
-
 class DeviceInfo:
     """A device GGML can compute on."""
 
@@ -458,6 +452,17 @@ class State:
     def read(self, name: str) -> NDArray: ...
 
     def write(self, name: str, array: Annotated[NDArray, dict(order='C', device='cpu', writable=False)]) -> None: ...
+
+class FileError(RuntimeError):
+    pass
+
+class DeviceError(RuntimeError):
+    pass
+
+def give_up(backend: Backend, errors: Sequence[str], guarded: bool = True) -> None:
+    """
+    Run an operation in which GGML logs some errors and gives up, on one thread of the CPU: for tests.
+    """
 
 def philox_words(seed: int, counter: int, subsequences: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint32], dict(shape=(None, None))]:
     """The words, uint32 [4, n], of the blocks `counter` of n subsequences."""

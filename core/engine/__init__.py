@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ggtts._native import ConvPlan, State, Tensor, exact_product, matmul, sums_of_rows
+from ggtts._native import ConvPlan, Tensor, exact_product, matmul, sums_of_rows
 
 from .device import Device, default_threads, devices
 from .engine import Engine
 from .graph import Graph
 from .nvidia import compute_capability
 from .program import Program
+from .state import State
 from .weights import Weights, WeightScope, open_gguf
 
 __all__ = [

@@ -13,6 +13,7 @@ from ggtts import _native
 
 from .engine import Engine
 from .failures import native_failures
+from .state import State
 
 FloatArray = NDArray[np.float32]
 
@@ -112,7 +113,7 @@ class ConvChain:
         """How many layers there are."""
         return self._chain.layers
 
-    def run(self, x: _native.State, time: int, memory: _native.State, lanes: Sequence[int]) -> FloatArray:
+    def run(self, x: State, time: int, memory: State, lanes: Sequence[int]) -> FloatArray:
         """Compute the next `time` positions of some streams.
 
         Args:
@@ -128,4 +129,4 @@ class ConvChain:
             EngineError: the device failed or ran out of memory.
         """
         with native_failures():
-            return self._chain.run(x, time, memory, list(lanes))
+            return self._chain.run(x.native, time, memory.native, list(lanes))

@@ -13,7 +13,8 @@ import libggml
 
 from ggtts import _native
 
-from ..errors import UsageError
+from ..errors import EngineError, UsageError
+from .failures import native_failures
 
 DEVICE_VARIABLE = "GGTTS_DEVICE"
 
@@ -40,18 +41,36 @@ def load_ggml() -> None:
     package = Path(next(iter(libggml.__path__)))
     for folder in ("lib64", "lib", "bin"):
         if (package / folder).is_dir():
-            _native.load_backends(str(package / folder))
+            with native_failures():
+                _native.load_backends(str(package / folder))
 
 
 def devices() -> list[Device]:
     """Every device of the installed build of GGML, the CPU included."""
+    return [_describe_any(info) for info in present_devices()]
+
+
+def present_devices() -> list[_native.DeviceInfo]:
+    """The same before they are asked for their memory. Raises EngineError where GGML does not start."""
     load_ggml()
-    return [describe(info) for info in _native.devices()]
+    with native_failures():
+        return _native.devices()
 
 
 def describe(info: _native.DeviceInfo) -> Device:
-    total, free = info.memory
+    """Ask for the memory of a device, too, which starts its driver. Raises EngineError where that fails."""
+    with native_failures():
+        total, free = info.memory
     return Device(info.name, info.description, info.kind, total, free)
+
+
+def _describe_any(info: _native.DeviceInfo) -> Device:
+    """One that has failed, or that is full, is a device, too."""
+    try:
+        return describe(info)
+    except EngineError as error:
+        _logger.warning("%s", error)
+        return Device(info.name, info.description, info.kind, 0, 0)
 
 
 def choose_device(name: str | None, needed: int = 0) -> Device:
@@ -60,10 +79,10 @@ def choose_device(name: str | None, needed: int = 0) -> Device:
     A GPU that nobody named is passed over, with a warning, when it has less than `needed` bytes free. The memory of
     devices that are not chosen is not asked for: it would start their drivers.
 
-    Raises UsageError for a name that this build of GGML does not have.
+    Raises UsageError for a name that this build of GGML does not have, and EngineError for a device that has one but
+    does not start.
     """
-    load_ggml()
-    present = _native.devices()
+    present = present_devices()
     wanted = (name or os.environ.get(DEVICE_VARIABLE) or "").strip().lower()
     if not wanted:
         return _roomiest(present, needed)
@@ -79,7 +98,11 @@ def _roomiest(present: list[_native.DeviceInfo], needed: int) -> Device:
     for info in present:
         if info.kind != "gpu":
             continue
-        device = describe(info)
+        try:
+            device = describe(info)
+        except EngineError as error:
+            _logger.warning("%s: not using it", error)
+            continue
         if device.memory_free >= needed or not device.memory_total:
             return device
         _logger.warning(
@@ -91,8 +114,7 @@ def _roomiest(present: list[_native.DeviceInfo], needed: int) -> Device:
 
 def the_cpu() -> Device:
     """The device that is always there."""
-    load_ggml()
-    return next(describe(info) for info in _native.devices() if info.kind == "cpu")
+    return next(describe(info) for info in present_devices() if info.kind == "cpu")
 
 
 def default_threads() -> int:

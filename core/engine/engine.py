@@ -14,9 +14,18 @@ from types import TracebackType
 from ggtts import _native
 
 from ..errors import EngineError, UsageError
-from .device import DEVICE_VARIABLE, Device, choose_device, default_threads, describe, the_cpu
+from .device import (
+    DEVICE_VARIABLE,
+    Device,
+    choose_device,
+    default_threads,
+    describe,
+    present_devices,
+    the_cpu,
+)
 from .failures import native_failures
 from .graph import Graph
+from .state import State
 from .weights import Weights
 
 MAX_OPERATIONS = 4096
@@ -132,9 +141,12 @@ class Engine:
         return self.backend.has_own_operations
 
     def has_to_spare(self, memory: int) -> bool:
-        """Tell whether the device has twice that many bytes free now; so too where nobody knows."""
+        """Tell whether the device has twice that many bytes free now; so too where nobody knows.
+
+        Raises EngineError where the device has failed.
+        """
         now = next(
-            (describe(info) for info in _native.devices() if info.name == self.device.name), self.device
+            (describe(info) for info in present_devices() if info.name == self.device.name), self.device
         )
         return not now.memory_total or 2 * memory <= now.memory_free
 
@@ -200,11 +212,11 @@ class Engine:
         """An empty graph with room for `max_operations` operations."""
         return Graph(self, max_operations)
 
-    def state(self, layout: StateLayout) -> _native.State:
+    def state(self, layout: StateLayout) -> State:
         """Zero-filled tensors that keep their contents between runs: name -> (shape in GGML order, type)."""
         entries = [(name, (list(shape), dtype)) for name, (shape, dtype) in layout.items()]
         with native_failures():
-            return _native.State(self.backend, entries)
+            return State(_native.State(self.backend, entries))
 
     def __enter__(self) -> Engine:
         return self

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ggtts import _native
 
 from .failures import native_failures
+from .state import State
 from .weights import Weights
 
 FloatArray = NDArray[np.float32]
@@ -95,9 +96,7 @@ class TalkerPlan:
         """Positions that it can attend to."""
         return self._plan.most_positions
 
-    def step(
-        self, state: _native.State, slot: int, position: int, row: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def step(self, state: State, slot: int, position: int, row: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Compute one more position.
 
         Args:
@@ -113,7 +112,7 @@ class TalkerPlan:
             EngineError: the device failed.
         """
         with native_failures():
-            return self._plan.step(state, slot, position, np.ascontiguousarray(row, np.float32))
+            return self._plan.step(state.native, slot, position, np.ascontiguousarray(row, np.float32))
 
     def prepare_together(self) -> bool:
         """Take memory for steps of several slots; tell whether the kernel has such steps here.
@@ -125,7 +124,7 @@ class TalkerPlan:
             return self._plan.prepare_together()
 
     def begin_together(
-        self, state: _native.State, slots: Sequence[int], positions: Sequence[int], rows: FloatArray
+        self, state: State, slots: Sequence[int], positions: Sequence[int], rows: FloatArray
     ) -> BegunSteps:
         """Begin to compute one more position of each of some slots; bits do not depend on the other ones.
 
@@ -141,11 +140,11 @@ class TalkerPlan:
         which, where = np.asarray(slots, np.int32), np.asarray(positions, np.int32)
         with native_failures():
             return BegunSteps(
-                self._plan.begin_together(state, which, where, np.ascontiguousarray(rows, np.float32))
+                self._plan.begin_together(state.native, which, where, np.ascontiguousarray(rows, np.float32))
             )
 
     def step_together(
-        self, state: _native.State, slots: Sequence[int], positions: Sequence[int], rows: FloatArray
+        self, state: State, slots: Sequence[int], positions: Sequence[int], rows: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Compute one more position of each of some slots: `begin_together`, and `BegunSteps.result`."""
         return self.begin_together(state, slots, positions, rows).result()

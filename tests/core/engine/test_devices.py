@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ggtts import _native
-from ggtts.core.engine import Engine
+from ggtts.core.engine import Engine, devices
 from ggtts.core.engine import device as device_module
 from ggtts.core.engine.device import choose_device
 from ggtts.core.engine.engine import KEEPING_ALL_BITS
@@ -32,6 +32,8 @@ class Card:
 
     @property
     def memory(self) -> tuple[int, int]:
+        if self.free < 0:
+            raise _native.DeviceError(f"device '{self.name}': it ran out of memory")
         return 8 * GIGABYTE, self.free
 
 
@@ -94,6 +96,20 @@ def test_the_first_card_with_room_is_taken(cards: list[Card], caplog: pytest.Log
         "cuda0 has 500 MB free where about 2000 MB are needed: not using it"
     ]
     assert choose_device(None, GIGABYTE // 4).name == "cuda0"
+
+
+def test_a_card_that_does_not_answer_is_passed_over(
+    cards: list[Card], caplog: pytest.LogCaptureFixture
+) -> None:
+    """So full that the driver does not start: whoever asks for it by name is told, and lists have it."""
+    cards += [Card("cuda0", -1), Card("cuda1", GIGABYTE)]
+    assert choose_device(None, GIGABYTE // 2).name == "cuda1"
+    assert [record.getMessage() for record in caplog.records] == [
+        "device 'cuda0': it ran out of memory: not using it"
+    ]
+    with pytest.raises(EngineError, match="device 'cuda0': it ran out of memory"):
+        choose_device("cuda0")
+    assert [device.memory_total for device in devices() if device.kind == "gpu"] == [0, 8 * GIGABYTE]
 
 
 def test_the_cpu_stands_in_for_a_full_card(cards: list[Card], caplog: pytest.LogCaptureFixture) -> None:

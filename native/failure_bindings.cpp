@@ -1,0 +1,60 @@
+// What Python sees of failures: exceptions, and a way to try them.
+#include <ggml.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend.hpp"
+#include "bindings.hpp"
+#include "descriptions.hpp"
+#include "errors.hpp"
+#include "ggml_failures.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace ggtts {
+namespace {
+
+// As GGML does it: each line is logged, then it gives up.
+void log_and_abort(ggml_tensor *, const ggml_tensor *, int, int, void *errors) {
+    ggml_log_callback log = nullptr;
+    void *receiver = nullptr;
+    ggml_log_get(&log, &receiver);
+    for (const std::string &line : *static_cast<const std::vector<std::string> *>(errors))
+        log(GGML_LOG_LEVEL_ERROR, (line + "\n").c_str(), receiver);
+    GGML_ABORT("given up");
+}
+
+void give_up(Backend &backend, std::vector<std::string> errors, bool guarded) {
+    const Descriptions descriptions(2 * ggml_tensor_overhead() + ggml_graph_overhead_custom(2, false));
+    ggml_tensor *operand = ggml_new_tensor_1d(descriptions.get(), GGML_TYPE_F32, 1);
+    ggml_tensor *operation = ggml_map_custom1(descriptions.get(), operand, log_and_abort, 1, &errors);
+    ggml_cgraph *graph = ggml_new_graph_custom(descriptions.get(), 2, false);
+    ggml_build_forward_expand(graph, operation);
+    const std::lock_guard lock(backend.turn());
+    std::optional<GuardedCalls> guard;
+    if (guarded)
+        guard.emplace(backend.device(), backend.handle());
+    const auto buffer = own(backend.device(), ggml_backend_alloc_ctx_tensors_from_buft(
+                                                  descriptions.get(), backend.default_buffer_type()));
+    backend.start(graph);
+}
+
+}  // namespace
+
+void bind_failures(nb::module_ &module) {
+    catch_failures_of_ggml();
+    nb::exception<FileError>(module, "FileError", PyExc_RuntimeError);
+    nb::exception<DeviceError>(module, "DeviceError", PyExc_RuntimeError);
+    module.def(
+        "give_up", &give_up, "backend"_a, "errors"_a, "guarded"_a = true,
+        nb::call_guard<nb::gil_scoped_release>(),
+        "Run an operation in which GGML logs some errors and gives up, on one thread of the CPU: for tests.");
+}
+
+}  // namespace ggtts

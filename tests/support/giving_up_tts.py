@@ -1,0 +1,29 @@
+"""`qwen-tts` as a process of its own, on a device that gives up: `python giving_up_tts.py RUN ERROR ARGUMENTS`.
+
+Instead of the RUN-th run of a program, GGML logs the ERROR and gives up.
+"""
+
+import itertools
+import sys
+from typing import Any
+
+from ggtts import _native
+from ggtts.cli.errors import run
+from ggtts.cli.qwen_tts import NAME, command
+from ggtts.core.engine import Program
+from ggtts.core.engine.failures import native_failures
+
+if __name__ == "__main__":
+    failing, error = int(sys.argv[1]), sys.argv[2]
+    numbers = itertools.count(1)
+    really_run = Program.__call__
+
+    def maybe_run(program: Program, **inputs: Any) -> Any:
+        """Run a program, unless its turn has come."""
+        if next(numbers) == failing:
+            with native_failures():
+                _native.give_up(_native.Backend("cpu", 1), ["MUL_MAT failed", error, "  a statement"])
+        return really_run(program, **inputs)
+
+    Program.__call__ = maybe_run  # type: ignore[method-assign]
+    sys.exit(run(command, NAME, sys.argv[3:]))
