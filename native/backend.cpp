@@ -162,11 +162,12 @@ Backend::Backend(const Options &options)
 }
 
 // NVIDIA's library is told in the environment to keep all bits (core/engine/engine.py), but some handles of
-// it do not obey, as if it depended on what their memory had held before. So each has to show that it does.
-// Those that do not are kept until there is one that does, and so has its memory elsewhere.
+// it round all the same, for as long as they live: 4 of 10 first ones that a second thread opened, and once
+// 30 opened one after the other. Why is not known, so each has to show that it obeys. Those that do not are
+// kept until one does, which so lies elsewhere.
 void Backend::start_device() {
     constexpr int most_attempts = 32;
-    std::vector<ggml_backend_ptr> disobedient;
+    std::vector<Owned<ggml_backend>> disobedient;
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
         backend_ = own(device_, ggml_backend_dev_init(device_, nullptr));
         if (!backend_)
