@@ -93,6 +93,7 @@ ggml_backend_dev_t find_device(const std::string &name) {
 }  // namespace
 
 DeviceMemory DeviceInfo::memory() const {
+    const ErrorsAre level(LogLevel::info);
     const GuardedCalls guarded(device);
     size_t free = 0, total = 0;
     ggml_backend_dev_memory(device, &free, &total);

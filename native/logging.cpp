@@ -53,7 +53,7 @@ LogLevel level_of(ggml_log_level level, LogLevel previous) {
         case GGML_LOG_LEVEL_DEBUG:
             return LogLevel::debug;
         case GGML_LOG_LEVEL_WARN:
-            return LogLevel::warning;
+            return std::min(LogLevel::warning, level_of_errors);
         case GGML_LOG_LEVEL_ERROR:
             return level_of_errors;
         case GGML_LOG_LEVEL_CONT:
