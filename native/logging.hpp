@@ -14,8 +14,8 @@ using LogSink = std::function<void(LogLevel, const std::string &)>;
 // Replaces the receiver of GGML's log lines; an empty function silences them.
 void set_log_sink(LogSink sink);
 
-// While there is one, what GGML calls errors in this thread are lines of that level, and warnings are none of a
-// higher one: whoever has it finds out and tells what failed, or goes on without it.
+// While there is one, what GGML calls errors in this thread are lines of that level, and warnings are none of
+// a higher one: whoever has it finds out and tells what failed, or goes on without it.
 class ErrorsAre {
 public:
     explicit ErrorsAre(LogLevel level);
