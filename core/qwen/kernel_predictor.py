@@ -76,7 +76,11 @@ class KernelPredictor:
     def open(
         cls, engine: Engine, weights: Weights, file: TalkerFile, embeddings: CodeEmbeddings
     ) -> KernelPredictor | None:
-        """Return the kernel for a file, None where this device or this build has none for it."""
+        """Return the kernel for a file, None where this device or this build has none for it, or has no room.
+
+        Raises EngineError where there is no room for the weights asked for so far, which nothing can replace and which
+        therefore come first.
+        """
         sizes = file.code_predictor
         if (
             sizes.window
@@ -85,6 +89,7 @@ class KernelPredictor:
             or not PredictorPlan.fits(engine, weights, SCOPE)
         ):
             return None
+        weights.place()
         try:
             return cls(PredictorPlan(engine, weights, SCOPE, predictor_sizes(file)), embeddings)
         except EngineError as error:

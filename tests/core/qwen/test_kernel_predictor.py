@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from ggtts import _native
-from ggtts.core.engine import Engine
+from ggtts.core.engine import Engine, Weights
 from ggtts.core.engine.predictor_plan import ComputedFrames, FrameDraw, PredictorPlan
 from ggtts.core.errors import EngineError
 from ggtts.core.nn.config import USUAL, Arithmetic
+from ggtts.core.qwen import kernel_predictor
 from ggtts.core.qwen.choices import Choose, SampledChoice
 from ggtts.core.qwen.code_predictor import CodePredictor, CodePredictorSession
 from ggtts.core.qwen.code_predictor_batch import CodePredictorBatch
@@ -306,3 +307,40 @@ def test_what_the_kernel_does_not_fit(
     )
     with pytest.raises(ValueError, match="does not know these weights"):
         open_plan(engine, odd, model)
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_memory_goes_first_to_what_nothing_replaces(
+    engine: Engine,
+    path: Path,
+    model: Parts,
+    has_room: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Programs do for the predictor what its kernel would; there is nothing else than the talker's weights."""
+    asked: list[str] = []
+
+    def place(weights: Weights) -> None:
+        asked.append("weights")
+        if not has_room:
+            raise EngineError("no room for the weights")
+
+    def plan(*arguments: object) -> PredictorPlan:
+        asked.append("kernel")
+        raise EngineError("no room for the kernel")
+
+    plan.fits = lambda *arguments: True  # type: ignore[attr-defined]
+    monkeypatch.setattr(Weights, "place", place)
+    monkeypatch.setattr(kernel_predictor, "PredictorPlan", plan)
+    arguments = engine, engine.weights(path), model.file, model.embeddings
+    if not has_room:
+        with pytest.raises(EngineError, match="the weights"):
+            KernelPredictor.open(*arguments)
+        assert (asked, caplog.messages) == (["weights"], [])
+        return
+    assert KernelPredictor.open(*arguments) is None
+    assert asked == ["weights", "kernel"]
+    assert caplog.messages == [
+        "no room for the kernel: the code predictor goes on without its kernel, and slower"
+    ]
