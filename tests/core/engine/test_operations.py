@@ -408,6 +408,16 @@ def test_masks_that_gpus_would_read_beyond(engine: Engine, shape: tuple[int, ...
         q.flash_attention(k, k, graph.use(memory["mask"]), 1.0)
 
 
+def test_rows_of_a_mask_lie_next_to_each_other(engine: Engine) -> None:
+    """GGML would give up, and the process end."""
+    graph = engine.graph()
+    q, k = graph.input("q", (64, 2, 5)), graph.input("k", (64, 32))
+    wide, turned = graph.input("wide", (64, 5), "f16"), graph.input("turned", (5, 32), "f16")
+    for mask in (wide.slice(0, 0, 32), turned.transpose()):
+        with pytest.raises(ValueError, match="mask"):
+            q.flash_attention(k, k, mask, 1.0)
+
+
 def test_one_mask_does_not_serve_all_slots(engine: Engine) -> None:
     graph = engine.graph()
     q, k = graph.input("q", (64, 2, 10)), graph.input("k", (64, 32, 1, 2))
