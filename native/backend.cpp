@@ -275,12 +275,16 @@ ggml_status Backend::start(ggml_cgraph *graph) {
     const ThreadsOfRun granted(thread_share(), first_ != nullptr, threads_);
     const auto begin = ThreadGovernor::Clock::now();
     use_threads(governor_.threads_for_next_run(begin, granted.count()));
+    const ggml_status status = compute(graph);
+    governor_.ran(threads_in_use_, begin, ThreadGovernor::Clock::now());
+    return status;
+}
+
+ggml_status Backend::compute(ggml_cgraph *graph) {
     std::optional<UnguardedCalls> others_wait;
     if (threads_in_use_ > 1)
         others_wait.emplace();
-    const ggml_status status = ggml_backend_graph_compute(backend_.get(), graph);
-    governor_.ran(threads_in_use_, begin, ThreadGovernor::Clock::now());
-    return status;
+    return ggml_backend_graph_compute(backend_.get(), graph);
 }
 
 Backend::~Backend() {

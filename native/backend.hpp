@@ -94,6 +94,8 @@ public:
 
     // Starts a graph; a device that is not the CPU may still be busy with it on return.
     ggml_status start(ggml_cgraph *graph);
+    // Runs one to its end, on the threads that the run before had.
+    ggml_status compute(ggml_cgraph *graph);
 
     // Idle threads poll for the next graph; this ends that until there is one, when other threads have work.
     // Not to be called by who has the turn below.

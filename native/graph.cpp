@@ -210,7 +210,7 @@ std::vector<NodeTime> Program::profile(const std::vector<Input> &inputs) {
         ggml_graph_clear(single);
         ggml_graph_add_node(single, operation);
         const auto start = Clock::now();
-        check_status(ggml_backend_graph_compute(backend.handle(), single), backend);
+        check_status(backend.compute(single), backend);
         const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
         const ggml_tensor *read = operation->src[0] != nullptr ? operation->src[0] : operation;
         times.push_back({ggml_op_desc(operation),

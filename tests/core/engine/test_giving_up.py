@@ -16,7 +16,7 @@ from ggtts import _native
 from ggtts.core.engine import Engine, Program
 from ggtts.core.engine.failures import native_failures
 from ggtts.core.errors import EngineError
-from support import failed_device
+from support import failed_device, profiling
 from support.patience import PATIENCE
 from support.platforms import posix_only
 
@@ -111,6 +111,19 @@ def test_where_nothing_can_be_thrown_the_process_ends_with_one_line() -> None:
         "ggtts: GGML gave up: CUDA error: out of memory"
         " (current device: 0, in function alloc; cuMemCreate(&handle))\n"
     )
+
+
+@posix_only
+def test_threads_that_compute_together_are_not_left_alone() -> None:
+    """Those that wait for the one that GGML gave up in would wait for ever."""
+    command = [sys.executable, profiling.__file__]
+    own_words = {**os.environ, "PYTHONFAULTHANDLER": ""}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=own_words
+    )
+    assert (done.returncode, done.stdout) == (-signal.SIGABRT, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("ggtts: GGML gave up: ops.cpp:")
 
 
 def after(errors: Sequence[str]) -> list[str]:
