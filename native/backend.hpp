@@ -62,6 +62,10 @@ public:
     ggml_backend_t handle() const { return backend_.get(); }
     // For calls into GGML by who has the turn below. Throws DeviceError when the device has failed before.
     GuardedCalls guarded() const { return GuardedCalls(device_, backend_.get()); }
+    template <class Calls>
+    decltype(auto) guarded(const Calls &calls) const {
+        return ggtts::guarded(device_, backend_.get(), calls);
+    }
     // To be called by who has the turn when something of our own has failed there.
     void examine() const { ggtts::examine(device_, backend_.get()); }
     ggml_backend_dev_t device() const { return device_; }
@@ -123,6 +127,7 @@ private:
         bool exact, stock;
     };
     explicit Backend(const Options &options);
+    void open();
     void start_device();
     ggml_threadpool *pool_of(int threads);
     void use_threads(int threads);

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -119,9 +120,10 @@ LastWords last_words(const char *message, std::vector<std::string> errors) {
 
 }  // namespace
 
-// In the words of the CUDA runtime and its driver, and of cuBLAS.
+// In the words of the CUDA runtime and its driver, of cuBLAS, and of Vulkan.
 bool LastWords::lack_of_memory() const {
-    constexpr std::string_view known[] = {"out of memory", "ALLOC_FAILED", "resource allocation failed"};
+    constexpr std::string_view known[] = {"out of memory", "ALLOC_FAILED", "resource allocation failed",
+                                          "OutOfDeviceMemory", "OutOfHostMemory"};
     return from_driver && std::any_of(std::begin(known), std::end(known), [this](std::string_view phrase) {
                return what.find(phrase) != std::string::npos;
            });
@@ -162,6 +164,26 @@ void GuardedCalls::fail(const LastWords &words) {
     throw DeviceError(begin + words.whole());
 }
 
+// Only drivers have error codes of their own: those of the system concern no device.
+void GuardedCalls::rethrow() {
+    try {
+        throw;
+    } catch (const DeviceError &) {
+        throw;
+    } catch (const FileError &) {
+        throw;
+    } catch (const std::system_error &error) {
+        const std::error_category &category = error.code().category();
+        if (category == std::generic_category() || category == std::system_category())
+            throw;
+        take_kept_errors();
+        fail({error.what(), "", true});
+    } catch (const std::runtime_error &error) {
+        take_kept_errors();
+        fail({error.what(), "", false});
+    }
+}
+
 GuardedCalls::GuardedCalls(ggml_backend_dev_t device, ggml_backend_t backend)
     : device_(device), backend_(backend), outer_(guard_of_thread) {
     const std::string reason = device == nullptr ? std::string() : reason_of_failure(device);
@@ -185,10 +207,8 @@ UnguardedCalls::~UnguardedCalls() {
 
 void examine(ggml_backend_dev_t device, ggml_backend_t backend) {
     try {
-        const GuardedCalls guarded(device);
-        ggml_backend_synchronize(backend);
-        return;
-    } catch (const DeviceError &error) {
+        guarded(device, nullptr, [backend] { ggml_backend_synchronize(backend); });
+    } catch (const std::exception &error) {
         if (!has_failed(device))
             remember_failure(device, error.what());
     }
@@ -201,33 +221,38 @@ bool LetGo::can_give_back() const {
     if (device_ == nullptr || is_cpu(device_))
         return true;
     try {
-        const GuardedCalls guarded(device_);
-        ggml_backend_event_free(ggml_backend_event_new(device_));
+        guarded(device_, nullptr, [this] { ggml_backend_event_free(ggml_backend_event_new(device_)); });
     } catch (const std::exception &) {
         return !has_failed(device_);
     }
     return true;
 }
 
-void LetGo::operator()(ggml_backend_t backend) const {
-    if (!can_give_back() || has_failed_neighbour(device_))
+// A destructor must not throw: what GGML throws here is known when the device is asked for something next.
+template <class Object>
+void LetGo::give_back(void (*free)(Object *), Object *object) const {
+    if (!can_give_back())
         return;
     const UnguardedCalls unguarded;
-    ggml_backend_free(backend);
+    try {
+        free(object);
+    } catch (const std::runtime_error &error) {
+        if (device_ != nullptr)
+            remember_failure(device_, error.what());
+    }
+}
+
+void LetGo::operator()(ggml_backend_t backend) const {
+    if (!has_failed_neighbour(device_))
+        give_back(ggml_backend_free, backend);
 }
 
 void LetGo::operator()(ggml_backend_buffer_t buffer) const {
-    if (!can_give_back())
-        return;
-    const UnguardedCalls unguarded;
-    ggml_backend_buffer_free(buffer);
+    give_back(ggml_backend_buffer_free, buffer);
 }
 
 void LetGo::operator()(ggml_gallocr_t allocator) const {
-    if (!can_give_back())
-        return;
-    const UnguardedCalls unguarded;
-    ggml_gallocr_free(allocator);
+    give_back(ggml_gallocr_free, allocator);
 }
 
 }  // namespace ggtts

@@ -30,6 +30,10 @@ LOST = (
 )
 """The same where nothing that is on the card can be reached any more."""
 
+LOST_BY_VULKAN = "vk::Queue::submit: ErrorDeviceLost"
+NO_MEMORY_FOR_VULKAN = "vk::Device::allocateMemory: ErrorOutOfDeviceMemory"
+"""What its headers throw."""
+
 ADVICE = "do less at a time, take a smaller model or a quantised file"
 
 
@@ -73,6 +77,15 @@ def test_work_goes_on_after_a_lack_of_memory(engine: Engine, doubling: Program, 
     assert works(doubling)
     state = engine.state({"kept": ((3,), "f32")})
     assert not state.read("kept").any()
+
+
+@pytest.mark.parametrize("lacking", ["OutOfDeviceMemory", "OutOfHostMemory"])
+def test_what_vulkan_throws_for_lack_of_memory(engine: Engine, doubling: Program, lacking: str) -> None:
+    with pytest.raises(EngineError) as failure, native_failures():
+        _native.fail_in_driver(engine.backend, f"vk::Device::allocateMemory: Error{lacking}")
+    reason = f"vk::Device::allocateMemory: Error{lacking}: as its driver says"
+    assert str(failure.value) == f"device 'cpu': it ran out of memory ({reason}): {ADVICE}"
+    assert works(doubling)
 
 
 def test_the_reason_is_told_once(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
@@ -147,7 +160,17 @@ def test_a_device_that_is_lost_is_left_alone() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_one_that_lacked_memory_is_not() -> None:
-    _, *attempts, tells_memory, given_back = after(NO_MEMORY)
+def test_so_is_one_that_vulkan_lost() -> None:
+    failure, *attempts, tells_memory, given_back = after([LOST_BY_VULKAN])
+    reason = f"{LOST_BY_VULKAN}: as its driver says"
+    assert failure == f"device 'cpu': {reason}"
+    assert attempts == 6 * [f"device 'cpu' failed before: {reason}"]
+    assert (tells_memory, given_back) == ("False", "0")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.parametrize("errors", [NO_MEMORY, [NO_MEMORY_FOR_VULKAN]], ids=["cuda", "vulkan"])
+def test_one_that_lacked_memory_is_not(errors: Sequence[str]) -> None:
+    _, *attempts, tells_memory, given_back = after(errors)
     assert attempts == 6 * ["works"]
     assert (tells_memory, given_back) == ("True", "128")
