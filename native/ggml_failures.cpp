@@ -209,8 +209,10 @@ void examine(ggml_backend_dev_t device, ggml_backend_t backend) {
     try {
         guarded(device, nullptr, [backend] { ggml_backend_synchronize(backend); });
     } catch (const std::exception &error) {
-        if (!has_failed(device))
-            remember_failure(device, error.what());
+        if (has_failed(device))
+            return;
+        const std::string reason = error.what(), begin = subject(device) + ": ";
+        remember_failure(device, reason.starts_with(begin) ? reason.substr(begin.size()) : reason);
     }
 }
 
