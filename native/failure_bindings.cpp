@@ -37,9 +37,25 @@ public:
     std::string message(int) const override { return "as its driver says"; }
 };
 
-void throw_system_error(ggml_tensor *, const ggml_tensor *, int, int, void *what) {
+// What GGML's destructors do on a device that is lost: they give up, too.
+struct GivesUp {
+    bool then;
+    ~GivesUp() {
+        if (then)
+            GGML_ABORT("given up while an error is on its way");
+    }
+};
+
+struct Failure {
+    std::string what;
+    bool then_gives_up;
+};
+
+void throw_system_error(ggml_tensor *, const ggml_tensor *, int, int, void *data) {
     static const DriverErrors driver;
-    throw std::system_error(std::error_code(-1, driver), *static_cast<const std::string *>(what));
+    const auto *failure = static_cast<const Failure *>(data);
+    const GivesUp destroyed{failure->then_gives_up};
+    throw std::system_error(std::error_code(-1, driver), failure->what);
 }
 
 // On one thread: exceptions do not leave others.
@@ -60,9 +76,10 @@ void give_up(Backend &backend, std::vector<std::string> errors, bool guarded) {
     guarded ? backend.guarded(calls) : calls();
 }
 
-void fail_in_driver(Backend &backend, std::string what) {
+void fail_in_driver(Backend &backend, const std::string &what, bool then_gives_up) {
+    Failure failure{what, then_gives_up};
     const std::lock_guard lock(backend.turn());
-    backend.guarded([&] { compute(backend, throw_system_error, &what); });
+    backend.guarded([&] { compute(backend, throw_system_error, &failure); });
 }
 
 }  // namespace
@@ -75,9 +92,10 @@ void bind_failures(nb::module_ &module) {
         "give_up", &give_up, "backend"_a, "errors"_a, "guarded"_a = true,
         nb::call_guard<nb::gil_scoped_release>(),
         "Run an operation in which GGML logs some errors and gives up, on one thread of the CPU: for tests.");
-    module.def("fail_in_driver", &fail_in_driver, "backend"_a, "what"_a,
+    module.def("fail_in_driver", &fail_in_driver, "backend"_a, "what"_a, "then_gives_up"_a = false,
                nb::call_guard<nb::gil_scoped_release>(),
-               "Run an operation that throws what Vulkan's headers do, on one thread of the CPU: for tests.");
+               "Run an operation that throws what Vulkan's headers do, on one thread of the CPU: for tests. "
+               "With `then_gives_up`, GGML gives up while that is on its way.");
 }
 
 }  // namespace ggtts

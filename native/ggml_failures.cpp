@@ -87,22 +87,17 @@ std::string subject(ggml_backend_dev_t device) {
     return "device '" + name + "'";
 }
 
-// Of "/where/it/was/built/file.cu:12" only the file is told.
+// In one line; of "/where/it/was/built/file.cu:12" only the file is told.
 std::string without_folders(const std::string &text) {
     std::istringstream words(text);
     std::string result, word;
-    while (std::getline(words, word, ' ')) {
+    while (words >> word) {
         const size_t slash = word.find_last_of("/\\"), colon = word.find(':', slash);
         const bool is_place = slash != std::string::npos && colon != std::string::npos &&
                               colon + 1 < word.size() && std::isdigit(word[colon + 1]);
         result += (result.empty() ? "" : " ") + (is_place ? word.substr(slash + 1) : word);
     }
     return result;
-}
-
-std::string trimmed(const std::string &line) {
-    const size_t begin = line.find_first_not_of(' ');
-    return begin == std::string::npos ? std::string() : line.substr(begin);
 }
 
 // `errors` are lines that GGML logged before, the driver's reason ("CUDA error: ...") among others.
@@ -114,7 +109,7 @@ LastWords last_words(const char *message, std::vector<std::string> errors) {
     if (words.from_driver)
         errors.erase(std::prev(reason.base()));
     for (const std::string &error : errors)
-        words.details += (words.details.empty() ? "" : "; ") + without_folders(trimmed(error));
+        words.details += (words.details.empty() ? "" : "; ") + without_folders(error);
     return words;
 }
 
@@ -145,7 +140,8 @@ void catch_failures_of_ggml() {
 // GGML ends the process when this returns.
 void GuardedCalls::give_up(const char *message) {
     const LastWords words = last_words(message, take_kept_errors());
-    if (guard_of_thread != nullptr)
+    // While an exception is on its way, another one would end the process without a word.
+    if (guard_of_thread != nullptr && std::uncaught_exceptions() == guard_of_thread->exceptions_)
         guard_of_thread->fail(words);
     std::fprintf(stderr, "ggtts: GGML gave up: %s\n", words.whole().c_str());
     std::fflush(stderr);
@@ -185,7 +181,7 @@ void GuardedCalls::rethrow() {
 }
 
 GuardedCalls::GuardedCalls(ggml_backend_dev_t device, ggml_backend_t backend)
-    : device_(device), backend_(backend), outer_(guard_of_thread) {
+    : device_(device), backend_(backend), outer_(guard_of_thread), exceptions_(std::uncaught_exceptions()) {
     const std::string reason = device == nullptr ? std::string() : reason_of_failure(device);
     if (!reason.empty())
         throw DeviceError(subject(device) + " failed before: " + reason);

@@ -52,6 +52,7 @@ private:
     ggml_backend_t backend_;
     GuardedCalls *outer_;
     KeepsErrors keeps_;
+    int exceptions_;  // that were on their way when it began
     bool lacked_memory_ = false;
 };
 

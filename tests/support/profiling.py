@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from ggtts import _native
 from ggtts.core.engine import Engine
 from ggtts.core.errors import EngineError
 
 if __name__ == "__main__":
-    engine = Engine("cpu", threads=2)
+    engine = Engine("cpu", threads=1)
+    engine.backend = _native.Backend("cpu", 2)  # also on one core
     graph = engine.graph()
     table, state = graph.input("table", (64, 8)), engine.state({"ids": ((1000,), "i32")})
     program = graph.program({"rows": table.get_rows(graph.use(state["ids"]))})

@@ -103,40 +103,46 @@ def test_an_assertion_says_where_it_stands(engine: Engine, doubling: Program) ->
     assert str(failure.value).startswith("device 'cpu': failure_bindings.cpp:")
     assert str(failure.value).endswith(": given up")
     with pytest.raises(EngineError, match=r"given up \(no such operation\)$"):
-        give_up(engine, ["no such operation"])
+        give_up(engine, ["no such\noperation \n"])
     assert works(doubling)
+
+
+ONE_ENGINE = "from ggtts import _native\nfrom ggtts.core.engine import Engine\nengine = Engine('cpu', 1)\n"
+
+
+def last_words(*arguments: str) -> str:
+    """What Python says on standard error that runs something and is aborted, without its own words."""
+    command = [sys.executable, *arguments]
+    environment = {**os.environ, "PYTHONFAULTHANDLER": ""}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment
+    )
+    assert (done.returncode, done.stdout) == (-signal.SIGABRT, "")
+    return done.stderr
 
 
 @posix_only
 def test_where_nothing_can_be_thrown_the_process_ends_with_one_line() -> None:
-    program = (
-        "from ggtts import _native\n"
-        "from ggtts.core.engine import Engine\n"
-        f"_native.give_up(Engine('cpu', 1).backend, {NO_MEMORY}, guarded=False)\n"
-    )
-    command = [sys.executable, "-c", program]
-    own_words = {**os.environ, "PYTHONFAULTHANDLER": ""}
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=own_words
-    )
-    assert done.returncode == -signal.SIGABRT
-    assert done.stderr == (
+    failing = f"_native.give_up(engine.backend, {NO_MEMORY}, guarded=False)\n"
+    assert last_words("-c", ONE_ENGINE + failing) == (
         "ggtts: GGML gave up: CUDA error: out of memory"
         " (current device: 0, in function alloc; cuMemCreate(&handle))\n"
     )
 
 
 @posix_only
+def test_nothing_is_thrown_while_something_else_is() -> None:
+    """As in a destructor of GGML, when its device is lost."""
+    failing = f"_native.fail_in_driver(engine.backend, {LOST_BY_VULKAN!r}, then_gives_up=True)\n"
+    (line,) = last_words("-c", ONE_ENGINE + failing).splitlines()
+    assert line.endswith("given up while an error is on its way")
+
+
+@posix_only
 def test_threads_that_compute_together_are_not_left_alone() -> None:
     """Those that wait for the one that GGML gave up in would wait for ever."""
-    command = [sys.executable, profiling.__file__]
-    own_words = {**os.environ, "PYTHONFAULTHANDLER": ""}
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=own_words
-    )
-    assert (done.returncode, done.stdout) == (-signal.SIGABRT, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("ggtts: GGML gave up: ops.cpp:")
+    (line,) = last_words(profiling.__file__).splitlines()
+    assert line.startswith("ggtts: GGML gave up: ")
 
 
 def after(errors: Sequence[str]) -> list[str]:
