@@ -54,7 +54,8 @@ void check_attention(const char *operation, const Tensor &q, const Tensor &k, co
 void check_mask(const Tensor &mask, const Tensor &q, const Tensor &k, int64_t queries) {
     const int64_t slots = k.raw->ne[3];
     const ggml_tensor *raw = mask.raw;
-    if (raw->ne[0] != k.raw->ne[1] || raw->ne[1] != queries || raw->ne[2] != 1 || raw->ne[3] != slots)
+    const bool fits = raw->ne[0] == k.raw->ne[1] && raw->ne[1] == queries && raw->ne[2] == 1;
+    if (!fits || raw->ne[3] != slots || !ggml_is_contiguous(raw))
         refuse("flash_attention", "mask " + describe(mask) + " for " + describe(q) + " and " + describe(k));
     const ggml_tensor *whole = raw->view_src != nullptr ? raw->view_src : raw;
     const size_t read = static_cast<size_t>(slots - 1) * raw->nb[3] +

@@ -94,9 +94,8 @@ ggml_backend_dev_t find_device(const std::string &name) {
 
 DeviceMemory DeviceInfo::memory() const {
     const ErrorsAre level(LogLevel::info);
-    const GuardedCalls guarded(device);
     size_t free = 0, total = 0;
-    ggml_backend_dev_memory(device, &free, &total);
+    guarded(device, nullptr, [&] { ggml_backend_dev_memory(device, &free, &total); });
     // On CUDA that is no unknown amount: the driver did not answer.
     if (total == 0 && std::string_view(ggml_backend_reg_name(ggml_backend_dev_backend_reg(device))) == "CUDA")
         throw DeviceError("device '" + name + "' does not answer: it is full, or has failed");
@@ -106,19 +105,20 @@ DeviceMemory DeviceInfo::memory() const {
 // Devices that do not start are a warning: others may do.
 void load_backends(const std::string &directory) {
     const ErrorsAre level(LogLevel::warning);
-    const GuardedCalls guarded(nullptr);
-    if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) == nullptr) {
-        ggml_backend_load_all_from_path(directory.c_str());
-    }
+    guarded(nullptr, nullptr, [&] {
+        if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) == nullptr)
+            ggml_backend_load_all_from_path(directory.c_str());
+    });
 }
 
 std::vector<DeviceInfo> list_devices() {
     const ErrorsAre level(LogLevel::warning);
-    const GuardedCalls guarded(nullptr);
-    std::vector<DeviceInfo> devices;
-    for (size_t i = 0; i < ggml_backend_dev_count(); ++i)
-        devices.push_back(describe(ggml_backend_dev_get(i)));
-    return devices;
+    return guarded(nullptr, nullptr, [] {
+        std::vector<DeviceInfo> devices;
+        for (size_t i = 0; i < ggml_backend_dev_count(); ++i)
+            devices.push_back(describe(ggml_backend_dev_get(i)));
+        return devices;
+    });
 }
 
 template <class Function>
@@ -142,7 +142,10 @@ Backend::Backend(const Options &options)
       governor_(options.threads) {
     if (threads_ < 1)
         throw std::invalid_argument("threads must be at least 1, not " + std::to_string(threads_));
-    const GuardedCalls guarded(device_);
+    ggtts::guarded(device_, nullptr, [this] { open(); });
+}
+
+void Backend::open() {
     start_device();
     is_cpu_ = ggml_backend_dev_type(device_) == GGML_BACKEND_DEVICE_TYPE_CPU;
     scratch_.emplace(device_, default_buffer_type(), !has_own_operations());
@@ -275,12 +278,16 @@ ggml_status Backend::start(ggml_cgraph *graph) {
     const ThreadsOfRun granted(thread_share(), first_ != nullptr, threads_);
     const auto begin = ThreadGovernor::Clock::now();
     use_threads(governor_.threads_for_next_run(begin, granted.count()));
+    const ggml_status status = compute(graph);
+    governor_.ran(threads_in_use_, begin, ThreadGovernor::Clock::now());
+    return status;
+}
+
+ggml_status Backend::compute(ggml_cgraph *graph) {
     std::optional<UnguardedCalls> others_wait;
     if (threads_in_use_ > 1)
         others_wait.emplace();
-    const ggml_status status = ggml_backend_graph_compute(backend_.get(), graph);
-    governor_.ran(threads_in_use_, begin, ThreadGovernor::Clock::now());
-    return status;
+    return ggml_backend_graph_compute(backend_.get(), graph);
 }
 
 Backend::~Backend() {
@@ -301,8 +308,7 @@ Backend::~Backend() {
 
 bool Backend::keeps_all_bits(ggml_type type) {
     std::lock_guard lock(turn_);
-    const GuardedCalls calls = guarded();
-    return ggtts::keeps_all_bits(backend_.get(), type);
+    return guarded([&] { return ggtts::keeps_all_bits(backend_.get(), type); });
 }
 
 DeviceInfo Backend::info() const {

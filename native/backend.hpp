@@ -62,6 +62,10 @@ public:
     ggml_backend_t handle() const { return backend_.get(); }
     // For calls into GGML by who has the turn below. Throws DeviceError when the device has failed before.
     GuardedCalls guarded() const { return GuardedCalls(device_, backend_.get()); }
+    template <class Calls>
+    decltype(auto) guarded(const Calls &calls) const {
+        return ggtts::guarded(device_, backend_.get(), calls);
+    }
     // To be called by who has the turn when something of our own has failed there.
     void examine() const { ggtts::examine(device_, backend_.get()); }
     ggml_backend_dev_t device() const { return device_; }
@@ -94,6 +98,8 @@ public:
 
     // Starts a graph; a device that is not the CPU may still be busy with it on return.
     ggml_status start(ggml_cgraph *graph);
+    // Runs one to its end, on the threads that the run before had.
+    ggml_status compute(ggml_cgraph *graph);
 
     // Idle threads poll for the next graph; this ends that until there is one, when other threads have work.
     // Not to be called by who has the turn below.
@@ -121,6 +127,7 @@ private:
         bool exact, stock;
     };
     explicit Backend(const Options &options);
+    void open();
     void start_device();
     ggml_threadpool *pool_of(int threads);
     void use_threads(int threads);

@@ -1,4 +1,4 @@
-// Failures that Python turns into its own exceptions (see core/engine/errors in the binding file).
+// Failures that Python turns into its own exceptions (core/engine/failures.py).
 #pragma once
 
 #include <stdexcept>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "descriptions.hpp"
@@ -30,6 +31,9 @@ bool keeps_all_bits(ggml_backend_t backend, ggml_type type) {
     const std::vector<uint8_t> weights = from_float32(type, factors.data(), rows, terms);
     ggml_backend_tensor_set(left, weights.data(), 0, weights.size());
     ggml_backend_tensor_set(right, factors.data(), 0, ggml_nbytes(right));
+    std::optional<UnguardedCalls> others_wait;
+    if (ggml_backend_dev_type(ggml_backend_get_device(backend)) == GGML_BACKEND_DEVICE_TYPE_CPU)
+        others_wait.emplace();
     if (ggml_backend_graph_compute(backend, graph) != GGML_STATUS_SUCCESS)
         return true;
     std::vector<float> found(static_cast<size_t>(ggml_nelements(product)));

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -86,22 +87,17 @@ std::string subject(ggml_backend_dev_t device) {
     return "device '" + name + "'";
 }
 
-// Of "/where/it/was/built/file.cu:12" only the file is told.
+// In one line; of "/where/it/was/built/file.cu:12" only the file is told.
 std::string without_folders(const std::string &text) {
     std::istringstream words(text);
     std::string result, word;
-    while (std::getline(words, word, ' ')) {
+    while (words >> word) {
         const size_t slash = word.find_last_of("/\\"), colon = word.find(':', slash);
         const bool is_place = slash != std::string::npos && colon != std::string::npos &&
                               colon + 1 < word.size() && std::isdigit(word[colon + 1]);
         result += (result.empty() ? "" : " ") + (is_place ? word.substr(slash + 1) : word);
     }
     return result;
-}
-
-std::string trimmed(const std::string &line) {
-    const size_t begin = line.find_first_not_of(' ');
-    return begin == std::string::npos ? std::string() : line.substr(begin);
 }
 
 // `errors` are lines that GGML logged before, the driver's reason ("CUDA error: ...") among others.
@@ -113,15 +109,16 @@ LastWords last_words(const char *message, std::vector<std::string> errors) {
     if (words.from_driver)
         errors.erase(std::prev(reason.base()));
     for (const std::string &error : errors)
-        words.details += (words.details.empty() ? "" : "; ") + without_folders(trimmed(error));
+        words.details += (words.details.empty() ? "" : "; ") + without_folders(error);
     return words;
 }
 
 }  // namespace
 
-// In the words of the CUDA runtime and its driver, and of cuBLAS.
+// In the words of the CUDA runtime and its driver, of cuBLAS, and of Vulkan.
 bool LastWords::lack_of_memory() const {
-    constexpr std::string_view known[] = {"out of memory", "ALLOC_FAILED", "resource allocation failed"};
+    constexpr std::string_view known[] = {"out of memory", "ALLOC_FAILED", "resource allocation failed",
+                                          "OutOfDeviceMemory", "OutOfHostMemory"};
     return from_driver && std::any_of(std::begin(known), std::end(known), [this](std::string_view phrase) {
                return what.find(phrase) != std::string::npos;
            });
@@ -143,7 +140,8 @@ void catch_failures_of_ggml() {
 // GGML ends the process when this returns.
 void GuardedCalls::give_up(const char *message) {
     const LastWords words = last_words(message, take_kept_errors());
-    if (guard_of_thread != nullptr)
+    // While an exception is on its way, another one would end the process without a word.
+    if (guard_of_thread != nullptr && std::uncaught_exceptions() == guard_of_thread->exceptions_)
         guard_of_thread->fail(words);
     std::fprintf(stderr, "ggtts: GGML gave up: %s\n", words.whole().c_str());
     std::fflush(stderr);
@@ -162,8 +160,28 @@ void GuardedCalls::fail(const LastWords &words) {
     throw DeviceError(begin + words.whole());
 }
 
+// Only drivers have error codes of their own: those of the system concern no device.
+void GuardedCalls::rethrow() {
+    try {
+        throw;
+    } catch (const DeviceError &) {
+        throw;
+    } catch (const FileError &) {
+        throw;
+    } catch (const std::system_error &error) {
+        const std::error_category &category = error.code().category();
+        if (category == std::generic_category() || category == std::system_category())
+            throw;
+        take_kept_errors();
+        fail({error.what(), "", true});
+    } catch (const std::runtime_error &error) {
+        take_kept_errors();
+        fail({error.what(), "", false});
+    }
+}
+
 GuardedCalls::GuardedCalls(ggml_backend_dev_t device, ggml_backend_t backend)
-    : device_(device), backend_(backend), outer_(guard_of_thread) {
+    : device_(device), backend_(backend), outer_(guard_of_thread), exceptions_(std::uncaught_exceptions()) {
     const std::string reason = device == nullptr ? std::string() : reason_of_failure(device);
     if (!reason.empty())
         throw DeviceError(subject(device) + " failed before: " + reason);
@@ -185,12 +203,12 @@ UnguardedCalls::~UnguardedCalls() {
 
 void examine(ggml_backend_dev_t device, ggml_backend_t backend) {
     try {
-        const GuardedCalls guarded(device);
-        ggml_backend_synchronize(backend);
-        return;
-    } catch (const DeviceError &error) {
-        if (!has_failed(device))
-            remember_failure(device, error.what());
+        guarded(device, nullptr, [backend] { ggml_backend_synchronize(backend); });
+    } catch (const std::exception &error) {
+        if (has_failed(device))
+            return;
+        const std::string reason = error.what(), begin = subject(device) + ": ";
+        remember_failure(device, reason.starts_with(begin) ? reason.substr(begin.size()) : reason);
     }
 }
 
@@ -201,33 +219,38 @@ bool LetGo::can_give_back() const {
     if (device_ == nullptr || is_cpu(device_))
         return true;
     try {
-        const GuardedCalls guarded(device_);
-        ggml_backend_event_free(ggml_backend_event_new(device_));
+        guarded(device_, nullptr, [this] { ggml_backend_event_free(ggml_backend_event_new(device_)); });
     } catch (const std::exception &) {
         return !has_failed(device_);
     }
     return true;
 }
 
-void LetGo::operator()(ggml_backend_t backend) const {
-    if (!can_give_back() || has_failed_neighbour(device_))
+// A destructor must not throw: what GGML throws here is known when the device is asked for something next.
+template <class Object>
+void LetGo::give_back(void (*free)(Object *), Object *object) const {
+    if (!can_give_back())
         return;
     const UnguardedCalls unguarded;
-    ggml_backend_free(backend);
+    try {
+        free(object);
+    } catch (const std::runtime_error &error) {
+        if (device_ != nullptr)
+            remember_failure(device_, error.what());
+    }
+}
+
+void LetGo::operator()(ggml_backend_t backend) const {
+    if (!has_failed_neighbour(device_))
+        give_back(ggml_backend_free, backend);
 }
 
 void LetGo::operator()(ggml_backend_buffer_t buffer) const {
-    if (!can_give_back())
-        return;
-    const UnguardedCalls unguarded;
-    ggml_backend_buffer_free(buffer);
+    give_back(ggml_backend_buffer_free, buffer);
 }
 
 void LetGo::operator()(ggml_gallocr_t allocator) const {
-    if (!can_give_back())
-        return;
-    const UnguardedCalls unguarded;
-    ggml_gallocr_free(allocator);
+    give_back(ggml_gallocr_free, allocator);
 }
 
 }  // namespace ggtts

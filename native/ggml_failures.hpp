@@ -8,6 +8,7 @@
 #include <ggml-backend.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "logging.hpp"
@@ -39,6 +40,9 @@ public:
     GuardedCalls(const GuardedCalls &) = delete;
     GuardedCalls &operator=(const GuardedCalls &) = delete;
 
+    // To be called where an exception was caught: throws it again, as a DeviceError where it is of GGML.
+    [[noreturn]] void rethrow();
+
 private:
     friend void catch_failures_of_ggml();
     static void give_up(const char *message);
@@ -48,8 +52,21 @@ private:
     ggml_backend_t backend_;
     GuardedCalls *outer_;
     KeepsErrors keeps_;
+    int exceptions_;  // that were on their way when it began
     bool lacked_memory_ = false;
 };
+
+// Makes guarded calls that may also throw by themselves, as those of GGML for Vulkan do: that is a
+// DeviceError, too.
+template <class Calls>
+decltype(auto) guarded(ggml_backend_dev_t device, ggml_backend_t backend, const Calls &calls) {
+    GuardedCalls guard(device, backend);
+    try {
+        return calls();
+    } catch (const std::runtime_error &) {
+        guard.rethrow();
+    }
+}
 
 // While there is one, the process ends when GGML gives up in this thread: threads that wait for this one
 // would wait for ever, and a destructor must not throw.
@@ -78,6 +95,8 @@ public:
 
 private:
     bool can_give_back() const;
+    template <class Object>
+    void give_back(void (*free)(Object *), Object *object) const;
 
     ggml_backend_dev_t device_;
 };

@@ -68,8 +68,15 @@ ggml_tensor *new_mask(ggml_context *room, const std::vector<int64_t> &shape) {
 Program::Program(std::shared_ptr<GraphContext> context, const std::map<std::string, Tensor> &inputs,
                  const std::vector<std::pair<std::string, Tensor>> &outputs, const Effects &effects)
     : context_(std::move(context)) {
-    Backend &backend = context_->backend();
-    const GuardedCalls guarded(backend.device());
+    guarded(context_->backend().device(), nullptr, [&] { build(outputs, effects); });
+    for (const auto &[name, tensor] : inputs) {
+        if (tensor.raw->buffer == nullptr)
+            throw std::invalid_argument("nothing reads the input '" + name + "'");
+        inputs_.emplace(name, tensor.raw);
+    }
+}
+
+void Program::build(const std::vector<std::pair<std::string, Tensor>> &outputs, const Effects &effects) {
     std::vector<Tensor> results;
     for (const auto &[name, tensor] : outputs) {
         results.push_back(ggml_is_contiguous(tensor.raw) ? tensor : contiguous(tensor));
@@ -86,13 +93,8 @@ Program::Program(std::shared_ptr<GraphContext> context, const std::map<std::stri
         ggml_build_forward_expand(graph_, result.raw);
     for (const Tensor &effect : effects.late)
         ggml_build_forward_expand(graph_, effect.raw);
-    check_supported(backend, graph_);
+    check_supported(context_->backend(), graph_);
     allocate();
-    for (const auto &[name, tensor] : inputs) {
-        if (tensor.raw->buffer == nullptr)
-            throw std::invalid_argument("nothing reads the input '" + name + "'");
-        inputs_.emplace(name, tensor.raw);
-    }
 }
 
 Program::~Program() {
@@ -181,24 +183,29 @@ void Program::run(const std::vector<Input> &inputs, const std::vector<Output> &o
     Backend &backend = context_->backend();
     backend.give_way();
     std::lock_guard lock(backend.turn());
-    const GuardedCalls guarded = backend.guarded();
-    take_scratch();
-    set_inputs(inputs);
-    begin();
-    for (size_t i = 0; i < outputs.size(); ++i) {
-        ggml_backend_tensor_get_async(backend.handle(), outputs_[i].second, outputs[i].data, 0,
-                                      outputs[i].bytes);
-    }
-    ggml_backend_synchronize(backend.handle());
+    backend.guarded([&] {
+        take_scratch();
+        set_inputs(inputs);
+        begin();
+        for (size_t i = 0; i < outputs.size(); ++i) {
+            ggml_backend_tensor_get_async(backend.handle(), outputs_[i].second, outputs[i].data, 0,
+                                          outputs[i].bytes);
+        }
+        ggml_backend_synchronize(backend.handle());
+    });
     under_way_ = false;
 }
 
 std::vector<NodeTime> Program::profile(const std::vector<Input> &inputs) {
-    using Clock = std::chrono::steady_clock;
     check_ids(inputs);
     Backend &backend = context_->backend();
     std::lock_guard lock(backend.turn());
-    const GuardedCalls guarded = backend.guarded();
+    return backend.guarded([&] { return time_nodes(inputs); });
+}
+
+std::vector<NodeTime> Program::time_nodes(const std::vector<Input> &inputs) {
+    using Clock = std::chrono::steady_clock;
+    Backend &backend = context_->backend();
     take_scratch();
     set_inputs(inputs);
     ggml_backend_synchronize(backend.handle());
@@ -210,7 +217,7 @@ std::vector<NodeTime> Program::profile(const std::vector<Input> &inputs) {
         ggml_graph_clear(single);
         ggml_graph_add_node(single, operation);
         const auto start = Clock::now();
-        check_status(ggml_backend_graph_compute(backend.handle(), single), backend);
+        check_status(backend.compute(single), backend);
         const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
         const ggml_tensor *read = operation->src[0] != nullptr ? operation->src[0] : operation;
         times.push_back({ggml_op_desc(operation),
@@ -305,9 +312,10 @@ State::State(std::shared_ptr<Backend> backend, const Layout &layout) : backend_(
             throw std::invalid_argument("two states are called '" + name + "'");
     }
     const ErrorsAre level(LogLevel::info);
-    const GuardedCalls guarded(backend_->device());
-    buffer_ = own(backend_->device(),
-                  ggml_backend_alloc_ctx_tensors_from_buft(context_->get(), backend_->default_buffer_type()));
+    buffer_ = guarded(backend_->device(), nullptr, [this] {
+        return own(backend_->device(), ggml_backend_alloc_ctx_tensors_from_buft(
+                                           context_->get(), backend_->default_buffer_type()));
+    });
     if (!buffer_) {
         size_t needed = 0;
         for (const auto &entry : tensors_)
@@ -337,32 +345,30 @@ std::vector<std::string> State::names() const {
 
 void State::zero() {
     std::lock_guard lock(backend_->turn());
-    const GuardedCalls guarded = backend_->guarded();
-    ggml_backend_buffer_clear(buffer_.get(), 0);
+    backend_->guarded([this] { ggml_backend_buffer_clear(buffer_.get(), 0); });
 }
 
 void State::read(const std::string &name, void *data, size_t bytes) const {
     std::lock_guard lock(backend_->turn());
-    const GuardedCalls guarded = backend_->guarded();
-    ggml_backend_tensor_get(find(name), data, 0, bytes);
+    backend_->guarded([&] { ggml_backend_tensor_get(find(name), data, 0, bytes); });
 }
 
 void State::write(const std::string &name, const void *data, size_t bytes) {
     std::lock_guard lock(backend_->turn());
-    const GuardedCalls guarded = backend_->guarded();
-    ggml_backend_tensor_set(find(name), data, 0, bytes);
+    backend_->guarded([&] { ggml_backend_tensor_set(find(name), data, 0, bytes); });
 }
 
 void State::copy_from(const State &other) {
     std::lock_guard lock(backend_->turn());
-    const GuardedCalls guarded = backend_->guarded();
-    for (const auto &[name, tensor] : tensors_) {
-        ggml_tensor *source = other.find(name);
-        if (!ggml_are_same_shape(source, tensor) || source->type != tensor->type) {
-            throw std::invalid_argument("state '" + name + "' has another shape or type");
+    backend_->guarded([&] {
+        for (const auto &[name, tensor] : tensors_) {
+            ggml_tensor *source = other.find(name);
+            if (!ggml_are_same_shape(source, tensor) || source->type != tensor->type) {
+                throw std::invalid_argument("state '" + name + "' has another shape or type");
+            }
+            ggml_backend_tensor_copy(source, tensor);
         }
-        ggml_backend_tensor_copy(source, tensor);
-    }
+    });
 }
 
 size_t State::bytes() const {

@@ -64,9 +64,11 @@ public:
     std::vector<NodeTime> profile(const std::vector<Input> &inputs);
 
 private:
+    void build(const std::vector<std::pair<std::string, Tensor>> &outputs, const Effects &effects);
     void allocate();
     void take_scratch();
     void begin();
+    std::vector<NodeTime> time_nodes(const std::vector<Input> &inputs);
     void check_ids(const std::vector<Input> &inputs) const;
     void set_inputs(const std::vector<Input> &inputs);
 

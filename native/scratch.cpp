@@ -104,6 +104,7 @@ Owned<ggml_backend_buffer> Scratch::allocated(size_t bytes) const {
 bool Scratch::resize(size_t bytes) {
     buffer_.reset();  // before the other one is made: both may not fit
     bytes_ = 0;
+    ++generation_;  // also when GGML gives up now
     const ErrorsAre level(LogLevel::info);
     const size_t roomy = lasting_ ? rounded(bytes) : bytes;
     buffer_ = allocated(roomy);
@@ -112,7 +113,6 @@ bool Scratch::resize(size_t bytes) {
         buffer_ = allocated(bytes);
         bytes_ = buffer_ ? bytes : 0;
     }
-    ++generation_;
     return buffer_ != nullptr;
 }
 

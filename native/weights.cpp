@@ -381,8 +381,13 @@ void Weights::pack() {
 // What fails keeps waiting, and with it all that was not reached: there may be more memory the next time.
 void Weights::place() {
     std::lock_guard lock(mutex_);
-    const GuardedCalls guarded(backend_->device());
-    pack();
+    guarded(backend_->device(), nullptr, [this] {
+        pack();
+        place_pending();
+    });
+}
+
+void Weights::place_pending() {
     std::vector<Pending> waiting;
     waiting.swap(pending_);
     try {

@@ -76,6 +76,7 @@ private:
     std::vector<uint8_t> converted_rows(const FileTensor &stored, ggml_type type, int64_t first,
                                         int64_t count) const;
     void pack();
+    void place_pending();
     Tensor leaf(const Tensor &known) {
         return {known.raw, nullptr, shared_from_this(), known.matrix_only, known.packed};
     }

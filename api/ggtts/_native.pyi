@@ -464,6 +464,11 @@ def give_up(backend: Backend, errors: Sequence[str], guarded: bool = True) -> No
     Run an operation in which GGML logs some errors and gives up, on one thread of the CPU: for tests.
     """
 
+def fail_in_driver(backend: Backend, what: str, then_gives_up: bool = False) -> None:
+    """
+    Run an operation that throws what Vulkan's headers do, on one thread of the CPU: for tests. With `then_gives_up`, GGML gives up while that is on its way.
+    """
+
 def philox_words(seed: int, counter: int, subsequences: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint32], dict(shape=(None, None))]:
     """The words, uint32 [4, n], of the blocks `counter` of n subsequences."""
 

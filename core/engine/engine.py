@@ -213,7 +213,10 @@ class Engine:
         return Graph(self, max_operations)
 
     def state(self, layout: StateLayout) -> State:
-        """Zero-filled tensors that keep their contents between runs: name -> (shape in GGML order, type)."""
+        """Zero-filled tensors that keep their contents between runs: name -> (shape in GGML order, type).
+
+        Raises EngineError when the device fails or has not enough memory.
+        """
         entries = [(name, (list(shape), dtype)) for name, (shape, dtype) in layout.items()]
         with native_failures():
             return State(_native.State(self.backend, entries))

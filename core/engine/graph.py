@@ -28,7 +28,10 @@ class Graph:
         self._graph = _native.Graph(engine.backend, max_operations)
 
     def input(self, name: str, shape: Sequence[int], dtype: str = "f32") -> _native.Tensor:
-        """A tensor whose values are given at every run, as the keyword argument `name` of the program."""
+        """A tensor whose values are given at every run, as the keyword argument `name` of the program.
+
+        One of float16 takes memory for 63 more rows, as it may be a mask (`kept_mask`).
+        """
         return self._graph.input(name, list(shape), dtype)
 
     def kept_mask(self, values: NDArray[np.float16]) -> _native.Tensor:

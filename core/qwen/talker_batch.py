@@ -277,9 +277,10 @@ class TalkerBatch:
         """Make room in few steps; tell whether there is."""
         cache, plenty = self._cache, _power_of_four(slots)
         plenty = max(slots, min(plenty, self._capacity or plenty), cache.slots)
-        if not self._talker.engine.has_to_spare(cache.bytes_for(plenty, max(positions, cache.capacity))):
-            return False
+        needed = cache.bytes_for(plenty, max(positions, cache.capacity))
         try:
+            if not self._talker.engine.has_to_spare(needed):
+                return False
             cache.resize(plenty, positions)
         except EngineError as error:
             _logger.info("%s: taking only what is needed", error)

@@ -14,6 +14,7 @@ from support.patience import PATIENCE
 
 NO_MEMORY = "CUDA error: out of memory"
 LOST = "CUDA error: an illegal memory access was encountered"
+LOST_BY_VULKAN = "vk::Queue::submit: ErrorDeviceLost"
 TEXT = b"Hello there. How are you today?"
 
 
@@ -41,8 +42,9 @@ def speak(run: int, error: str, output: str, **environment: str) -> subprocess.C
             "do less at a time, take a smaller model or a quantised file",
         ),
         (LOST, f"device 'cpu': {LOST} (MUL_MAT failed; a statement)"),
+        (LOST_BY_VULKAN, f"device 'cpu': {LOST_BY_VULKAN}: as its driver says"),
     ],
-    ids=["memory", "lost"],
+    ids=["memory", "lost", "vulkan"],
 )
 @pytest.mark.parametrize("stock", ["0", "1"])
 def test_the_end_is_one_line_and_no_file(

@@ -1,4 +1,5 @@
-"""A process that works on after its device has failed: `python failed_device.py ERROR...`, which GGML logs then.
+"""A process that works on after its device has failed: `python failed_device.py ERROR...`, which GGML logs then, or
+Vulkan throws.
 
 It prints the failure, what becomes of each attempt afterwards, whether the device tells its memory, and how many MB are
 given back when 128 MB are let go of.
@@ -44,9 +45,13 @@ def doubled(engine: Engine) -> Program:
 
 
 def fail(engine: Engine) -> None:
-    """Let GGML give up."""
+    """Let GGML give up, or Vulkan throw what begins with its name."""
+    errors = sys.argv[1:]
     with native_failures():
-        _native.give_up(engine.backend, sys.argv[1:])
+        if errors[0].startswith("vk::"):
+            _native.fail_in_driver(engine.backend, errors[0])
+        else:
+            _native.give_up(engine.backend, errors)
 
 
 def make_things() -> tuple[Engine, Program, State]:

@@ -10,6 +10,7 @@ import pytest
 
 from ggtts.core.engine import Engine, Graph, Tensor, matmul
 from support.device import DEVICE
+from support.reference_attention import reference_attention
 from support.tolerances import either
 
 RANDOM = np.random.default_rng(0)
@@ -281,20 +282,6 @@ def test_rope_rotates_half_split_pairs(engine: Engine) -> None:
     )
 
 
-def reference_attention(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, visible: np.ndarray, scale: float
-) -> np.ndarray:
-    """q [tokens, heads, dim]; k, v [kv_heads, positions, dim]; visible [tokens, positions] -> [tokens, heads * dim]."""
-    group = q.shape[1] // k.shape[0]
-    out = np.zeros(q.shape, dtype=np.float64)
-    for head in range(q.shape[1]):
-        scores = q[:, head].astype(np.float64) @ k[head // group].astype(np.float64).T * scale
-        scores = np.where(visible, scores, -np.inf)
-        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        out[:, head] = weights / weights.sum(axis=-1, keepdims=True) @ v[head // group].astype(np.float64)
-    return out.reshape(len(q), -1)
-
-
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("head_dim", [16, 36, 64, 128])
@@ -360,62 +347,6 @@ def test_flash_attention_without_a_mask_sees_every_key(engine: Engine, keys: int
     found = run(engine, lambda a, b, c: a.flash_attention(b, c, None, 0.125), q, k, v)
     expected = reference_attention(q, k, v, np.ones((6, keys), bool), 0.125)
     np.testing.assert_allclose(found, expected, atol=either(1e-5, 5e-3))
-
-
-@pytest.mark.parametrize(("queries", "slots"), [(1, 3), (5, 2), (256, 2), (1030, 1)])
-def test_flash_attention_with_a_mask(engine: Engine, queries: int, slots: int) -> None:
-    """From 1024 queries on, and with several slots, GGML's kernels for GPUs look which keys nobody sees."""
-    keys = 256 * -(-queries // 256)
-    q, (k, v) = random(slots * queries, 2, 64), random(2, slots, 1, keys, 64).astype(np.float16)
-    seen = [np.arange(keys) <= np.arange(queries)[:, None] + 20 * slot for slot in range(slots)]
-    mask = np.where(np.stack(seen), 0, -np.inf).astype(np.float16)
-    state = engine.state({name: ((64, keys, 1, slots), "f16") for name in ("k", "v")})
-    state.write("k", k)
-    state.write("v", v)
-    graph = engine.graph()
-    x, given = graph.input("q", q.shape[::-1]), graph.input("mask", (keys, queries, 1, slots), "f16")
-    masks = {"given": given, "kept": graph.kept_mask(mask)}
-    program = graph.program(
-        {name: x.flash_attention(state["k"], state["v"], mask, 0.125) for name, mask in masks.items()}
-    )
-    found = program(q=q, mask=mask[:, None])
-    expected = [
-        reference_attention(q[slot * queries :][:queries], k[slot], v[slot], seen[slot], 0.125)
-        for slot in range(slots)
-    ]
-    for name in masks:
-        attended = found[name].reshape(slots, queries, -1)
-        np.testing.assert_allclose(attended, np.stack(expected), rtol=0, atol=5e-3)
-
-
-@pytest.mark.parametrize(
-    ("shape", "told"),
-    [
-        ((32, 5), r"without 63 rows behind it"),
-        ((32, 5, 1, 2), r"without 63 rows behind it"),
-        ((32, 4), "mask"),
-        ((16, 5), "mask"),
-    ],
-)
-def test_masks_that_gpus_would_read_beyond(engine: Engine, shape: tuple[int, ...], told: str) -> None:
-    """They take queries in tiles and slots one by one: a mask has memory behind it, and slots have masks of their
-    own."""
-    slots = shape[3] if len(shape) == 4 else 1
-    graph, memory = engine.graph(), engine.state({"mask": (shape, "f16")})
-    q = graph.input("q", (64, 2, 5 * slots))
-    k = graph.input("k", (64, 32, 1, slots))
-    with pytest.raises(ValueError, match=told):
-        q.flash_attention(k, k, graph.use(memory["mask"]), 1.0)
-
-
-def test_one_mask_does_not_serve_all_slots(engine: Engine) -> None:
-    graph = engine.graph()
-    q, k = graph.input("q", (64, 2, 10)), graph.input("k", (64, 32, 1, 2))
-    with pytest.raises(ValueError, match="mask"):
-        q.flash_attention(k, k, graph.kept_mask(np.zeros((5, 32), np.float16)), 1.0)
-    masks = graph.kept_mask(np.zeros((2, 5, 32), np.float16))
-    assert masks.shape == (32, 5, 1, 2)
-    assert q.flash_attention(k, k, masks, 1.0).shape[:2] == (128, 10)
 
 
 @pytest.mark.cpu_only

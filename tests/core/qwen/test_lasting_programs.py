@@ -192,6 +192,17 @@ def test_the_second_time_nothing_is_built(talker: Talker, at_once: int) -> None:
     assert (batch._cache.slots, batch._cache.capacity, len(batch._programs)) == (0, 0, 0)
 
 
+def test_a_device_too_full_to_tell_its_memory(talker: Talker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_answer(self: Engine, memory: int) -> bool:
+        raise EngineError("device 'cuda0' does not answer")
+
+    monkeypatch.setattr(Engine, "has_to_spare", no_answer)
+    batch = TalkerBatch(talker, "f16", capacity=64)
+    slots = [batch.join() for _ in range(5)]
+    steps = batch.prefill_together([Prefill(slot, rows(talker, 9, 1)) for slot in slots])
+    assert (len(steps), batch._cache.slots) == (5, 8)
+
+
 def test_room_that_the_device_cannot_spare(talker: Talker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "has_to_spare", lambda self, memory: False)
     batch = TalkerBatch(talker, "f16", capacity=64)
