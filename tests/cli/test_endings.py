@@ -161,7 +161,7 @@ def test_a_list_into_a_closed_output_is_no_defect() -> None:
 def test_an_input_that_cannot_be_read_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
     with open(tmp_path / "written", "wb") as only_written:
         result = subprocess.run(
-            humming(*arguments), stdin=only_written, capture_output=True, timeout=PATIENCE
+            humming(*arguments), stdin=only_written, capture_output=True, timeout=PATIENCE, cwd=tmp_path
         )
     assert result.returncode == 1
     assert result.stderr.decode() == "qwen-tts: error: cannot read standard input: Bad file descriptor\n"
