@@ -9,7 +9,7 @@ from enum import Enum
 from io import BytesIO
 from pathlib import Path
 
-from ..core.audio.formats import FORMATS, STANDARD_STREAM, WAV16, AudioFormat, choose_format
+from ..core.audio.formats import FORMATS, STANDARD_STREAM, WAV16, AudioFormat, choose_format, refuse_nameless
 from ..core.errors import AudioFileError, UsageError
 from .files import identity, same_file
 from .streams import INPUT_NAME, binary_input, input_errors
@@ -94,6 +94,8 @@ def plan(inputs: Sequence[str], naming: Naming) -> list[Job]:
         UsageError: names or options that contradict each other, an empty folder, or an input that would be replaced.
         AudioFileError: nothing came through a pipe.
     """
+    if naming.output is not None:
+        refuse_nameless(naming.output)
     sources = _without_repeats(source for name in inputs for source in _sources(name, naming))
     if len(sources) > 1:
         if naming.output is not None:

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.console import OverflowMethod
+    from rich.progress import Progress, TaskID, TextColumn
 
 Own = TypeVar("Own", bound="_Display")
 
@@ -120,14 +121,15 @@ class _TerminalFileProgress(FileProgress):
 
     def __init__(self, count: int):
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
         self._count = count
         self._begun = 0
+        self._unicode = _has_unicode()  # asked now: what rich puts in place of standard error does not tell
         self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
+            _text("{task.description}"),
             BarColumn(),
-            TextColumn("{task.fields[report]}"),
+            _text("{task.fields[report]}"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
@@ -138,7 +140,7 @@ class _TerminalFileProgress(FileProgress):
     def file(self, name: str) -> None:
         """Show its name."""
         self._begun += 1
-        self._progress.update(self._task, description=_shortened(name))
+        self._progress.update(self._task, description=_shortened(name, self._unicode))
         self.part(0.0)
 
     def part(self, part: float) -> None:
@@ -154,31 +156,47 @@ def byte_progress(title: str, *, shown: bool) -> Iterator[Callable[[int, int], N
         yield lambda done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}", markup=False),
+        _text("{task.description}"),
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),
     )
+    name = _shortened(title, _has_unicode())
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task(_shortened(title), total=None)
+        task = bar.add_task(name, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _shortened(name: str, longest: int = 40) -> str:
-    return name if len(name) <= longest else "…" + name[1 - longest :]
+def _shortened(name: str, unicode: bool, longest: int = 40) -> str:
+    mark = "…" if unicode else "..."
+    return name if len(name) <= longest else mark + name[len(mark) - longest :]
+
+
+def _has_unicode() -> bool:
+    """Tell whether standard error shows more than ASCII or Latin-1 has."""
+    return "utf" in (sys.stderr.encoding or "").lower()
+
+
+def _text(template: str) -> TextColumn:
+    """Text that a narrow terminal cuts off, with the mark of rich only where that can be shown."""
+    from rich.progress import TextColumn
+    from rich.table import Column
+
+    overflow: OverflowMethod = "ellipsis" if _has_unicode() else "crop"
+    return TextColumn(template, markup=False, table_column=Column(no_wrap=True, overflow=overflow))
 
 
 def _columns() -> Progress:
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn
+    from rich.progress import Progress, SpinnerColumn
 
     return Progress(
-        SpinnerColumn("dots" if "utf" in (sys.stderr.encoding or "").lower() else "line"),
-        TextColumn("{task.description}"),
-        TextColumn("{task.fields[report]}"),
+        SpinnerColumn("dots" if _has_unicode() else "line"),
+        _text("{task.description}"),
+        _text("{task.fields[report]}"),
         console=Console(stderr=True),
         transient=True,
     )

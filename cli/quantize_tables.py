@@ -114,8 +114,8 @@ def _console(*, to_stderr: bool = False) -> Console:
 
     # In a file or a pipe no line is folded to the width of a terminal that is not there.
     console = Console(stderr=to_stderr, highlight=False)
-    console.width = max(console.width, NARROWEST)
-    return console if console.is_terminal else Console(stderr=to_stderr, highlight=False, width=180)
+    console.width = max(console.width, NARROWEST) if console.file.isatty() else 180
+    return console
 
 
 def _table(*columns: str, right: tuple[int, ...] = ()) -> Table:

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from support.data import CODEC, DATA, Golden, assemble_checkpoint, load_golden
 from support.shared_files import make_once
+from support.surroundings import make_usual
 
 # Examples are the same in every run, and none is judged by the time that it takes: neither what is drawn nor how busy
 # the machine is decides whether the suite passes. Settings of a test of its own are added to these.
@@ -63,14 +64,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell the device to the modules of the suite, which are imported later, and to all workers.
 
     Run as a background job of a script, the suite inherits Ctrl-C ignored, and the commands that it starts would too.
-    A proxy, where there is one, leads to other machines, and the servers under test are on this one. Programs buffer
-    what they print, as they do for most people.
     """
-    os.environ.pop("PYTHONUNBUFFERED", None)
-    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "*"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _tell_device(config.getoption("--device"))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let commands see the same surroundings everywhere; pytest itself has heeded those of the user by now."""
+    make_usual(os.environ)
+    if session.config.getoption("--device") in ("cpu", "stock"):
+        os.environ["GGTTS_DEVICE"] = "cpu"  # a card that happens to be there is not under test
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -103,10 +107,10 @@ def golden() -> Callable[[str], Golden]:
 
 
 @pytest.fixture(scope="session")
-def shared_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder that all workers of this run share."""
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of this run share, where pytest-xdist is there and has made some."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "shared"
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
     folder.mkdir(exist_ok=True)
     return folder
 

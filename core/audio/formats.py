@@ -80,6 +80,16 @@ FORMATS: dict[str, AudioFormat] = {"wav": WAV16} | {kind.name: kind for kind in 
 """Formats by every name that is accepted: "wav" is the usual one, of 16 bits."""
 
 
+def refuse_nameless(output: str) -> None:
+    """Make sure that an output is named: a variable of a shell that nobody has set is an empty name.
+
+    Raises:
+        UsageError: the name is empty.
+    """
+    if not output.strip():
+        raise UsageError("the output has no name: name a file, or - for standard output")
+
+
 def choose_format(output: str, name: str | None = None) -> AudioFormat:
     """Return the format of `output`: the one named, else the one of its file ending, else 16-bit WAV.
 

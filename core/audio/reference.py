@@ -183,6 +183,12 @@ def _reason(source: Path | BinaryIO, error: Exception) -> str:
 
 def explained(error: Exception) -> str:
     """Return what libsndfile says of a file, in one line without a full stop; and what it would read."""
+    if isinstance(
+        error, TypeError
+    ):  # soundfile asks for the rate of what it takes for samples by its name, .raw
+        return (
+            "samples without a header do not say their rate (ffmpeg -f s16le -ar RATE -i IN OUT.wav adds one)"
+        )
     reason = str(getattr(error, "error_string", error)).strip().rstrip(".")
     if getattr(error, "code", None) == _UNKNOWN_FORMAT:
         reason += " (WAV, FLAC, MP3, Ogg, Opus, AIFF and others are; ffmpeg -i IN OUT.wav converts the rest)"

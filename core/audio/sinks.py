@@ -17,11 +17,11 @@ from typing import BinaryIO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OutputError, UsageError
+from ..errors import OutputError
 from ..output_files import PartFile, write_errors
 from . import wav
 from .encoder import Encoder, is_rewritable_file
-from .formats import STANDARD_STREAM, AudioFormat, Container
+from .formats import STANDARD_STREAM, AudioFormat, Container, refuse_nameless
 
 _COPY_BLOCK = 1 << 22
 
@@ -54,8 +54,7 @@ def check_output(output: str) -> None:
     """
     if output == STANDARD_STREAM:
         return
-    if not output.strip():
-        raise UsageError("the output has no name: name a file, or - for standard output")
+    refuse_nameless(output)
     with _write_errors(repr(output)):
         _check_file(output)
 

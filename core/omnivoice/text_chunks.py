@@ -141,16 +141,18 @@ def _join_paragraph(paragraph: str) -> str:
 
 
 def _joined(parts: list[str]) -> str:
-    joined = ""
+    pieces, end = [], ""  # what decides about a space are the last two characters before it
     for part in filter(None, parts):
-        joined += (_space_between(joined, part) if joined else "") + part
-    return joined
+        piece = (_space_between(end, part) if end else "") + part
+        pieces.append(piece)
+        end = (end + piece)[-2:]
+    return "".join(pieces)
 
 
 def _space_between(before: str, after: str) -> str:
     if _UNSPACED.match(before[-1]) and _UNSPACED.match(after):
         return ""
-    return "" if _BROKEN_WORD.search(before, max(0, len(before) - 2)) and after[0].islower() else " "
+    return "" if _BROKEN_WORD.search(before) and after[0].islower() else " "
 
 
 def _clauses(text: str) -> Iterator[str]:

@@ -131,7 +131,7 @@ def test_many_signals_in_a_row_are_no_traceback(tmp_path: Path) -> None:
         pass
     for _ in range(5):
         process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode in (130, -signal.SIGINT)
     assert errors == b""
 
@@ -140,7 +140,7 @@ def test_many_signals_in_a_row_are_no_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flag", ["--list-speakers", "--list-languages", "--help", "--version"])
 def test_a_list_onto_a_full_disk_is_one_line(flag: str) -> None:
     with open("/dev/full", "wb") as full:
-        result = subprocess.run(humming(flag), stdout=full, stderr=subprocess.PIPE, timeout=60)
+        result = subprocess.run(humming(flag), stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE)
     assert result.returncode == 1
     assert (
         result.stderr.decode() == "qwen-tts: error: cannot write standard output: No space left on device\n"
@@ -151,7 +151,7 @@ def test_a_list_onto_a_full_disk_is_one_line(flag: str) -> None:
 def test_a_list_into_a_closed_output_is_no_defect() -> None:
     script = 'exec "$@" >&-'
     result = subprocess.run(
-        ["sh", "-c", script, "sh", *humming("--list-speakers")], stderr=subprocess.PIPE, timeout=60
+        ["sh", "-c", script, "sh", *humming("--list-speakers")], stderr=subprocess.PIPE, timeout=PATIENCE
     )
     assert (result.returncode, result.stderr) == (0, b"")
 
@@ -160,7 +160,9 @@ def test_a_list_into_a_closed_output_is_no_defect() -> None:
 @pytest.mark.parametrize("arguments", [["-o", "x.wav"], ["-o", "-", "--stream-by-line"]])
 def test_an_input_that_cannot_be_read_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
     with open(tmp_path / "written", "wb") as only_written:
-        result = subprocess.run(humming(*arguments), stdin=only_written, capture_output=True, timeout=60)
+        result = subprocess.run(
+            humming(*arguments), stdin=only_written, capture_output=True, timeout=PATIENCE, cwd=tmp_path
+        )
     assert result.returncode == 1
     assert result.stderr.decode() == "qwen-tts: error: cannot read standard input: Bad file descriptor\n"
 
@@ -174,7 +176,7 @@ def test_a_working_folder_that_has_gone_is_told(tmp_path: Path) -> None:
         ["sh", "-c", script, str(folder), *humming("-o", "x.wav")],
         input=b"Hi.",
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert result.returncode == 1
     assert (

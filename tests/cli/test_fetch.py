@@ -192,7 +192,7 @@ def test_a_link_finds_the_interpreter_of_its_checkout(name: str, tmp_path: Path)
         capture_output=True,
         text=True,
         cwd=elsewhere,
-        timeout=60,
+        timeout=PATIENCE,
     )
     command = Path(name).stem
     assert (found.returncode, found.stderr) == (0, "")

@@ -38,10 +38,26 @@ def test_a_dumb_terminal_gets_no_line_that_is_rewritten(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_without_unicode_gets_no_escapes(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+@pytest.mark.parametrize(("columns", "words"), [("80", b"speaking 1/2"), ("30", b"speaking")])
+def test_a_terminal_without_unicode_gets_no_escapes(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, columns: str, words: bytes
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
     text = shown(monkeypatch, encoding, "xterm")
-    assert b"speaking 1/2" in text
+    assert words in text
     assert b"\\u" not in text
+
+
+@pytest.mark.parametrize(("encoding", "mark"), [("utf-8", "…"), ("ascii", "...")])
+def test_a_long_name_is_cut_as_the_terminal_can_show_it(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, mark: str
+) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal(encoding))
+    with file_progress(1, shown=True) as progress:
+        progress.file("a" * 50 + ".wav")
+    text = terminal.shown.getvalue().decode()
+    assert f"{mark}aaa" in text
+    assert "\\u" not in text
 
 
 def test_what_is_no_terminal_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

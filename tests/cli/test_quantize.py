@@ -67,6 +67,14 @@ def test_dry_run_writes_nothing(model: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_gets_whole_names_whatever_is_said_of_the_terminal(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    assert "talker.codec_head.weight" in quantize("--dry-run", model, "Q4_K_M").stdout
+
+
 def test_options_reach_the_file(model: Path, tmp_path: Path) -> None:
     importance = write_old_importance(
         tmp_path / "i.dat", {"talker.blk.0.attn_q.weight": abs(talker_arrays()["talker.output_norm.weight"])}

@@ -312,6 +312,8 @@ USAGE_ERRORS: list[tuple[list[str], str]] = [
     (["plain", "-o", "plain"], "plain is an input and would be replaced"),
     (["plain", "-o", "link"], "plain is an input and would be replaced"),
     (["codes.rvq", "-o", "codes.rvq"], "is no name for that"),
+    (["codes.rvq", "-o", ""], "the output has no name"),
+    (["clip.wav", "-o", " "], "the output has no name"),
     (["codes.rvq", "-o", "x.wav", "--format", "mp3"], "mp3"),
     (["codes.rvq", "-o", "x.doc"], "no audio format is known"),
     (["codes.rvq", "--encode"], "holds codes already"),

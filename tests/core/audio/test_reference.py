@@ -186,6 +186,9 @@ def test_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "text.wav").write_text("this is not a recording")
     with pytest.raises(AudioFileError, match=r"text\.wav as audio: Format not recognised"):
         read_reference(tmp_path / "text.wav", RATE)
+    (tmp_path / "samples.raw").write_bytes(bytes(100))
+    with pytest.raises(AudioFileError, match=r"samples\.raw as audio: samples without a header do not say"):
+        read_reference(tmp_path / "samples.raw", RATE)
     with pytest.raises(AudioFileError, match="cannot read the upload as audio"):
         read_reference(io.BytesIO(b"nothing"), RATE, name="the upload")
 

@@ -19,6 +19,7 @@ from ggtts.core.audio.reference import ReferenceLimits, read_recording
 from ggtts.core.audio.sinks import AudioSink, PcmFileSink, PipeSink, check_output, open_sink
 from ggtts.core.errors import OutputError, UsageError
 from ggtts.core.output_files import PartFile
+from support.patience import PATIENCE
 from support.platforms import posix_only
 
 Capture = pytest.CaptureFixture[str]
@@ -251,7 +252,7 @@ def test_a_named_pipe_is_written_as_a_stream(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
     reader.start()
     write_tone(pipe)
-    reader.join(timeout=10)
+    reader.join(timeout=PATIENCE)
     assert received[0][: wav.HEADER_SIZE] == wav.stream_header(S16, RATE)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -111,12 +110,9 @@ ONE_ENGINE = "from ggtts import _native\nfrom ggtts.core.engine import Engine\ne
 
 
 def last_words(*arguments: str) -> str:
-    """What Python says on standard error that runs something and is aborted, without its own words."""
+    """What Python says on standard error that runs something and is aborted."""
     command = [sys.executable, *arguments]
-    environment = {**os.environ, "PYTHONFAULTHANDLER": ""}
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (-signal.SIGABRT, "")
     return done.stderr
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -126,7 +127,7 @@ def test_checkpoints(tiny_checkpoint: Callable[[str], Path], tmp_path: Path) -> 
     report = inspect_path(folder)
     assert report.what == "a Hugging Face checkpoint: Qwen3-TTS talker"
     assert report.facts["Conversion"]["would make"] == "models/qwen-talker-0.6b-base-F32.gguf"
-    assert report.run_with == (f"python convert.py {folder}",)
+    assert report.run_with == (f"python convert.py {shlex.quote(str(folder))}",)
     assert "Hugging Face checkpoints" in inspect_path(folder.parent).what
     spaced = Path(shutil.copytree(folder, tmp_path / "a b" / "model"))
     assert inspect_path(spaced).run_with == (f"python convert.py '{spaced}'",)

@@ -1,7 +1,5 @@
 """Text before the tokenizer: chunks, punctuation, combination, lines."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +14,7 @@ from ggtts.core.omnivoice.text_chunks import (
     split_tags,
 )
 from support.data import DATA, golden_json
+from support.steps import counted
 
 SPEECH = st.text(st.sampled_from("abZ.!?,;:'\"()[]… \n。，「」你好はน3é\u0301👍\u200d"), max_size=120)
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
@@ -112,7 +111,15 @@ def test_joining_leaves_one_line_with_all_of_its_text(text: str) -> None:
     assert all(character in kept for character in "".join(text.split()))
 
 
-def test_lines_are_joined_in_time_that_grows_with_them() -> None:
-    started = time.monotonic()
-    assert join_lines("some words and more\n" * 60_000) == " ".join(["some words and more"] * 60_000)
-    assert time.monotonic() - started < 5
+def test_the_lines_of_a_book_are_joined_in_steps_that_grow_with_them() -> None:
+    lines = "some words and more\n" * 3000
+    joined, steps = counted(lambda: join_lines(lines))
+    assert joined == " ".join(["some words and more"] * 3000)
+    assert counted(lambda: join_lines(2 * lines))[1] < 2.1 * steps
+
+
+@pytest.mark.parametrize(
+    ("lines", "joined"), [("a\n-\nb", "a - b"), ("a-\nb", "a-b"), ("ab\n\n-\nc", "ab. - c")]
+)
+def test_short_lines_are_joined_by_what_stands_before_them(lines: str, joined: str) -> None:
+    assert join_lines(lines) == joined

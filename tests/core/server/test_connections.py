@@ -96,18 +96,19 @@ def test_a_body_that_drips_behind_its_answer_is_given_up(humming_online: Start, 
         assert drip(connection, b"x", 0.02)
 
 
-def test_who_asked_may_wait_and_ask_again(humming_online: Start, impatient: None) -> None:
+def test_who_asked_may_wait_and_ask_again(humming_online: Start) -> None:
     family, server = humming_online()
-    with connected_with(server, request("one wait two")) as connection:
+    with connected(server) as connection:
+        connection.sendall(request("one wait two"))
         for again in range(2):
             if again:
                 family.go.clear()
                 connection.sendall(request("one wait two"))
             until(connection, b"\r\n\r\nf00\r\n")
-            time.sleep(0.5)
+            server.put_forward(connections.HEAD_SECONDS + 1)
             family.go.set()
             until(connection, b"0\r\n\r\n")
-            time.sleep(0.5)  # between two requests, a connection may rest for longer
+            server.put_forward(connections.HEAD_SECONDS + 1)  # a connection may rest for longer
         connection.sendall(request("one") + request("two"))
         until(connection, b"0\r\n\r\n")
 
