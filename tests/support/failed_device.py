@@ -5,6 +5,7 @@ It prints the failure, what becomes of each attempt afterwards, whether the devi
 given back when 128 MB are let go of.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +35,7 @@ def tell(attempt: Callable[[], Any]) -> None:
 def resident() -> int:
     """Bytes of this process that are in memory."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def doubled(engine: Engine) -> Program:
