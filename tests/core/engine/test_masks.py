@@ -78,6 +78,9 @@ def test_one_mask_does_not_serve_all_slots(engine: Engine) -> None:
     q, k = graph.input("q", (64, 2, 10)), graph.input("k", (64, 32, 1, 2))
     with pytest.raises(ValueError, match="mask"):
         q.flash_attention(k, k, graph.kept_mask(np.zeros((5, 32), np.float16)), 1.0)
+    one_of_two = graph.input("mask", (32, 5, 1, 2), "f16").slice(3, 0, 1)  # with as much behind it as is read
+    with pytest.raises(ValueError, match="mask"):
+        q.flash_attention(k, k, one_of_two, 1.0)
     masks = graph.kept_mask(np.zeros((2, 5, 32), np.float16))
     assert masks.shape == (32, 5, 1, 2)
     assert q.flash_attention(k, k, masks, 1.0).shape[:2] == (128, 10)
